@@ -85,6 +85,22 @@ class AnalyzedFile:
             self.recorder.here.add(known[1])
         return known[0]  # type: ignore[no-any-return]
 
+    def renew(self, source: Source) -> None:
+        """The file has this text now, and its index is that of it."""
+        self.source = source
+        self.code.renew(source.text)
+        self._parts.pop("exports", None)
+        entry_points = self._parts.get("entry_points")
+        if entry_points is not None:
+            entry_points[0].renew()
+
+    def forget(self, is_dropped: Callable[[Node], bool]) -> None:
+        """Drop the analyses with such dependencies."""
+        self._parts = {part: known for part, known in self._parts.items() if not is_dropped(known[1])}
+        for analysis, _ in self._parts.values():
+            if isinstance(analysis, ValueInference):
+                analysis.forget_reaches()
+
     def take_apart(self) -> None:
         """Drop all results at once; no query is allowed afterwards. The garbage collector would take far longer."""
         for part, _ in self._parts.values():

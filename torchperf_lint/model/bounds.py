@@ -79,6 +79,9 @@ MOST_CALLS_TO_TEXT = 3
 MOST_BYTES_LOADED = 12_000_000
 """Bytes of source whose trees stay in memory; a tree takes twenty to forty times its source."""
 
+MOST_BYTES_REPLACED = 1_000_000
+"""Bytes of replaced statements of an edited file after which all answers are forgotten, with what they hold."""
+
 MOST_BYTES = 2_000_000
 """Bytes, as UTF-8, of the largest file that other files query, whether or not it is linted itself."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.frequency.entry_points import OwnEntries
+from torchperf_lint.model.frequency.entry_points import OwnEntries, own_entries
 from torchperf_lint.model.project.parts import Parts
 from torchperf_lint.model.syntax.backward import names_sent_backward, terms_sent_backward
 from torchperf_lint.model.values.host_uses import may_have_other_arrays, shown_on_host
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from torchperf_lint.syntax.source import Source
 
 
-def parts_of(source: Source, hints: Hints, index: Index | None = None) -> Parts:
-    """The parts of a file, which know all its facts; raises Unreadable where it cannot be parsed."""
-    return Parts(source, _Facts(hints), index)
+def parts_of(source: Source, hints: Hints, index: Index | None = None, before: Parts | None = None) -> Parts:
+    """The parts of a file, which know all its facts, as for `Parts`; raises Unreadable where it cannot be parsed."""
+    return Parts(source, _Facts(hints), index, before)
 
 
 class _Facts:
@@ -25,7 +25,6 @@ class _Facts:
 
     def __init__(self, hints: Hints) -> None:
         self._hints = hints
-        self._entries: dict[tuple[str, ...], OwnEntries] = {}
 
     def answer(self, index: Index, fact: str, texts: tuple[str, ...]) -> str:
         """The fact as text; empty where there is no such fact."""
@@ -44,6 +43,4 @@ class _Facts:
         return ""
 
     def _entries_of(self, index: Index, steps: tuple[str, ...]) -> OwnEntries:
-        if steps not in self._entries:
-            self._entries[steps] = OwnEntries(index, self._hints.hot_functions, self._hints.loader_names, steps)
-        return self._entries[steps]
+        return own_entries(index, self._hints.hot_functions, self._hints.loader_names, steps)

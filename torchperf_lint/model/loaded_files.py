@@ -59,6 +59,7 @@ class LoadedFiles(abc.ABC):
         self._indexed: dict[str, tuple[Source, Index]] = {}
         self._loaded = 0
         self._shares_trees = False
+        self._follows = False  # whether files that are opened will change
         self._last_used: dict[str, int] = {}  # file -> the number of the last query that loaded it
         self._uses = 0
         self._forget()
@@ -146,12 +147,6 @@ class LoadedFiles(abc.ABC):
         key = self._place_of(path)
         if self._facts.get(key) != self._found.get(key):
             self._set_symbols(key, self._found.get(key))
-
-    def replace(self, key: str, facts: FileSymbols | None) -> None:
-        """A file of the project has another content from now on; None: there is no such file any more."""
-        others = {each: known for each, known in self._found.items() if each != key}
-        self._found = others if facts is None else {**others, key: facts}
-        self._set_symbols(key, facts)
 
     def _set_symbols(self, key: str, facts: FileSymbols | None) -> None:
         """Replace the symbols of a file (None: the file does not exist), and invalidate all results."""

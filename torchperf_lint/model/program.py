@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import loading, topics
 from torchperf_lint.model import bounds
-from torchperf_lint.model.loaded_files import LoadedFiles
+from torchperf_lint.model.edited_files import EditedFiles
 from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleName, Variable
 from torchperf_lint.model.project.file_symbols import symbols_of
 from torchperf_lint.model.project.symbol_index import SymbolIndex
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from torchperf_lint.syntax.source import Source
 
 
-class Program(LoadedFiles):
+class Program(EditedFiles):
     """Queries about all files of a project."""
 
     def beside(self, path: str, data: bytes) -> Program:
@@ -42,7 +42,7 @@ class Program(LoadedFiles):
         self.drop_unused_trees()
         key, other = self._place_of(path), copy.copy(self)
         other._facts = {**self._facts, key: (self._facts.get(key) or symbols_of(data))._replace(digest=digest_of(data))}
-        other._indexed, other._shares_trees = dict(self._indexed), True
+        other._indexed, other._shares_trees, other._follows = dict(self._indexed), True, False
         other._forget()
         other._forget_what_lasts()
         return other
@@ -53,7 +53,7 @@ class Program(LoadedFiles):
         other = copy.copy(self)
         other._found = other._facts = {**self._facts, self._place_of(path): symbols_of(data)}
         other._symbol_index = SymbolIndex(other._facts, self._root)
-        other._indexed, other._shares_trees = dict(self._indexed), True
+        other._indexed, other._shares_trees, other._follows = dict(self._indexed), True, False
         other._forget()
         other._forget_what_lasts()
         return other
@@ -200,24 +200,33 @@ class Program(LoadedFiles):
         """
         if function.is_module:
             return []
-        name = function.called_as
-        files = self.recorder.kept(self._files, self._function_key(function), lambda: self._callers(function, name))
-        if len(files) > most:
+        if len(self._files_calling(function)) > most:
             return None
-        known = self.recorder.kept(self._calls, function, lambda: self._find_calls(function, name, files))
+        known = self.recorder.kept(
+            self._calls, function, lambda: self._find_calls(function, self._files_calling(function))
+        )
         return known if len(known) <= most else None
 
     def some_calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord]:
         """As many of these calls, those of the nearest files, where there are more: enough to show that one runs."""
         if function.is_module:
             return []
-        name = function.called_as
-        files = self.recorder.kept(self._files, self._function_key(function), lambda: self._callers(function, name))
-        near = sorted(files, key=lambda file: (_distance(file, self._key(function.index)), file))[:most]
-        found = self.recorder.kept(self._some_calls, (function, most), lambda: self._find_calls(function, name, near))
-        return found[:most]
+        question = function, most
+        return self.recorder.kept(self._some_calls, question, lambda: self._find_some_calls(*question))
 
-    def _find_calls(self, function: FunctionInfo, name: str, files: list[str]) -> list[CallRecord]:
+    def _find_some_calls(self, function: FunctionInfo, most: int) -> list[CallRecord]:
+        return self._find_calls(function, self._nearest_calling(function, most))[:most]
+
+    def _files_calling(self, function: FunctionInfo) -> list[str]:
+        name = function.called_as
+        return self.recorder.kept(self._files, self._function_key(function), lambda: self._callers(function, name))
+
+    def _nearest_calling(self, function: FunctionInfo, most: int) -> list[str]:
+        own = self._key(function.index)
+        return sorted(self._files_calling(function), key=lambda file: (_distance(file, own), file))[:most]
+
+    def _find_calls(self, function: FunctionInfo, files: list[str]) -> list[CallRecord]:
+        name = function.called_as
         records: list[CallRecord] = []
         names = self._ask(self._key(function.index), "names", name)
         for key in files:

@@ -181,6 +181,7 @@ class Judge:
         project = self._projects[place]
         if text.cells is None:
             project.set(key, text.data, is_new=True)
+        project.program.settle(key)
         return project.program
 
 
@@ -196,6 +197,7 @@ class _Project:
 
     def __init__(self, snapshot: Snapshot, texts: dict[str, bytes]) -> None:
         self.program = snapshot.program(lambda key: texts[key] if key in texts else read_file(key))
+        self.program.follow_edits()
         self._root = snapshot.layout.root
         self._digests = {key: facts.digest for key, facts in snapshot.facts.items()}
         for key, data in texts.items():
@@ -214,7 +216,7 @@ class _Project:
         else:
             facts = symbols_of(data)
             self._digests[key] = facts.digest
-        self.program.replace(key, facts)
+        self.program.replace(key, facts, data)
 
     def _takes(self, key: str) -> bool:
         return key.startswith(f"{self._root}/") and key.endswith(".py") and left_out(key, root=self._root) is None

@@ -282,7 +282,10 @@ def _tests_in(statement: ast.stmt) -> Iterator[ast.expr]:
 
 def _is_under_type_test(statement: ast.stmt, index: Index) -> bool:
     """Whether a type test guards the statement; in a long chain of `elif`, each statement asks the one around it."""
-    known: dict[ast.stmt, bool] = index.note("under type tests", dict)
+    function = index.places[statement].function
+    if function.is_module:
+        index.reads.whole()
+    known: dict[ast.stmt, bool] = index.note(("under type tests", function), lambda: index.reads.unheard(dict))
     unknown, current = [], statement
     while current not in known:
         unknown.append(current)

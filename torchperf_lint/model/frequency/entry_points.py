@@ -57,8 +57,17 @@ class EntryPoints:
             lambda: frozenset[str]() if program is None else program.steps_called_in(index)
         )
         self._steps = sorted(steps)
-        looked_up = program is None and "getattr" in index.calls
-        self._own = index.reads.unheard(lambda: OwnEntries(index, hot_functions, loader_names, steps, looked_up))
+        self._hot_functions, self._loader_names = hot_functions, loader_names
+        self._looked_up = program is None and "getattr" in index.calls
+        self._own = self._find_own()
+
+    def renew(self) -> None:
+        """The text of the file has changed."""
+        self._own = self._find_own()
+
+    def _find_own(self) -> OwnEntries:
+        names = self._hot_functions, self._loader_names
+        return own_entries(self._index, *names, tuple(self._steps), self._looked_up)
 
     def may_be_hot(self, statement: ast.stmt) -> bool:
         """False only if the statement is certainly not hot."""
@@ -97,6 +106,18 @@ class EntryPoints:
         outer = function.outer
         makes = outer is not None and outer.name == _maker_of(function)
         return program.known_elsewhere(function) or (makes and program.known_elsewhere(outer))  # type: ignore[arg-type]
+
+
+def own_entries(
+    index: Index,
+    hot_functions: tuple[str, ...],
+    loader_names: tuple[str, ...],
+    steps: tuple[str, ...],
+    looked_up: bool = False,
+) -> OwnEntries:
+    """The entries of a file, with the arguments of `OwnEntries`."""
+    asked = hot_functions, loader_names, steps, looked_up
+    return index.note(("own entries", *asked), lambda: index.reads.unheard(lambda: OwnEntries(index, *asked)))
 
 
 class OwnEntries:

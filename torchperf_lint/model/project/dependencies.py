@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from torchperf_lint.model.syntax.reads import Reads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
 
     from torchperf_lint.model.project.parts import Parts
 
@@ -29,6 +29,11 @@ Question = tuple[str, ...]
 
 OF_FILE = "file "
 """Begins the name of a method of Parts in a Question; the first argument is then the file's key."""
+
+
+def file_of(question: Question) -> str | None:
+    """The key of the file whose text is asked for; None of a query about all files' symbols."""
+    return question[1] if question[0].startswith(OF_FILE) else None
 
 
 class Dependencies(NamedTuple):
@@ -60,7 +65,7 @@ class _Query(Node):
     def __init__(self, question: Question, number: int) -> None:
         super().__init__()
         self.question = question
-        self.file = question[1] if question[0].startswith(OF_FILE) else None  # whose text is asked for
+        self.file = file_of(question)
         self.number = number
         self.answer: str | None = None  # of a query about a file's text, once it was needed
         self.is_reported = False
@@ -115,13 +120,32 @@ class DependencyRecorder:
 
     def forget(self, keys: Iterable[str]) -> None:
         """Drop all results that depend on these files' texts, from all tables."""
-        self._round += 1
         files = set(keys)
-        for query in self._queries.values():
-            query.round = self._round
-            query.bad = query.file in files
+        self.forget_where({question for question, query in self._queries.items() if query.file in files})
+
+    def forget_where(self, changed: Container[Question]) -> Callable[[Node], bool]:
+        """Drop all results that depend on these queries, from all tables; returns whether another one does."""
+        is_bad = self.resting_on(changed)
         for table in list(self._tables):
-            table.forget(self._is_bad)
+            table.forget(is_bad)
+        return is_bad
+
+    def resting_on(self, changed: Container[Question]) -> Callable[[Node], bool]:
+        """Whether a result depends on these queries; holds until this is asked again."""
+        self._round += 1
+        for question, query in self._queries.items():
+            query.round = self._round
+            query.bad = question in changed
+        return self._is_bad
+
+    def questions(self, key: str | None) -> list[Question]:
+        """The queries so far about the text of a file, or, without a key, about all files' symbols."""
+        return [question for question, query in self._queries.items() if query.file == key]
+
+    def start_again(self) -> None:
+        """Forget all queries; to be called where no result is left that depends on one."""
+        self.here = set()
+        self._queries, self._unanswered = {}, []
 
     def _is_bad(self, node: Node) -> bool:
         """Whether the node leads to a bad query; the nodes that are visited remember it for this round."""
@@ -227,6 +251,7 @@ class FileReads(Reads):
         self._bound: dict[str, Node] = {}
         self._run: dict[str, Node] = {}
         self._all: Node | None = None
+        self._is_told = True
 
     def mentions(self, name: str) -> None:
         """Implements Reads."""
@@ -261,7 +286,12 @@ class FileReads(Reads):
 
     def followed(self, answer: Callable[[], _R]) -> tuple[_R, object]:
         """Implements Reads."""
-        return self._recorder.followed(answer)
+        around, self._is_told = self._is_told, True
+        try:
+            found = self._recorder.followed(answer)
+        finally:
+            self.is_told_all, self._is_told = self._is_told, around
+        return found
 
     def again(self, read: object) -> None:
         """Implements Reads."""
@@ -269,6 +299,7 @@ class FileReads(Reads):
 
     def unheard(self, answer: Callable[[], _R]) -> _R:
         """Implements Reads."""
+        self._is_told = False
         before, self._recorder.here = self._recorder.here, set()
         try:
             return answer()

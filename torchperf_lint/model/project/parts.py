@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from torchperf_lint.model.syntax.code import TOLD, Code
 from torchperf_lint.model.syntax.indexing import index_of
-from torchperf_lint.model.syntax.names import bindings
+from torchperf_lint.model.syntax.names import bindings, grouped
 from torchperf_lint.syntax.identity import digest_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"\w+")
 _DIGITS = 12
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_Words = tuple[set[str], list[str]]
 _ANY = "*"
 """Stands for all names that an `import *` binds."""
 
@@ -45,37 +46,45 @@ class _Statement(NamedTuple):
 class Parts:
     """The top-level statements of one file."""
 
-    def __init__(self, source: Source, facts: Facts, index: Index | None = None) -> None:
-        """`index` is that of the source; raises Unreadable where it cannot be parsed."""
+    def __init__(self, source: Source, facts: Facts, index: Index | None = None, before: Parts | None = None) -> None:
+        """`index` is that of the source, `before` has the parts of the file before some of its statements changed.
+
+        Raises Unreadable where the source cannot be parsed.
+        """
         self._source = source
         self._facts = facts
         self._index = index_of(source.parse(), source.path) if index is None else index
+        self._code = Code(self._index, source.text)
         self._statements: list[_Statement] = []
         self._mentioning: dict[str, list[_Statement]] = {}
         self._binding: dict[str, list[_Statement]] = {}
-        self._split(self._index.tree.body)
-
-    def _split(self, body: list[ast.stmt]) -> None:
-        groups: list[tuple[int, list[ast.stmt]]] = []
-        last = 0
-        for statement in body:
-            row = min((each.lineno for each in getattr(statement, "decorator_list", ())), default=statement.lineno)
-            if row <= last:
-                groups[-1][1].append(statement)
-            else:
-                groups.append((row, [statement]))
-            last = statement.end_lineno or row
-        starts, data = self._source.line_starts, self._source.utf8
-        for number, (row, nodes) in enumerate(groups):
-            end = starts[groups[number + 1][0] - 1] if number + 1 < len(groups) else len(data)
-            piece = data[starts[row - 1] : end].rstrip().replace(b"\r\n", b"\n")
-            found = _Statement(nodes, row, digest_of(piece)[:_DIGITS])
+        self._words: dict[int, _Words] | None = None if before is None else {}  # by row, for the next change
+        known = {} if before is None else before._with_words()
+        rows = grouped(self._index.tree.body)
+        for number, (row, nodes) in enumerate(rows):
+            after = rows[number + 1][0] if number + 1 < len(rows) else None
+            found, words = known.get(id(nodes[0])) or self._statement(row, nodes, after)
+            if self._words is not None:
+                self._words[row] = words
             self._statements.append(found)
-            text = piece.decode()
-            for name in set(_WORD.findall(text if text.isascii() else unicodedata.normalize("NFKC", text))):
+            for name in words[0]:
                 self._mentioning.setdefault(name, []).append(found)
-            for name in dict.fromkeys(bindings(nodes)):
+            for name in words[1]:
                 self._binding.setdefault(name, []).append(found)
+
+    def _with_words(self) -> dict[int, tuple[_Statement, _Words]]:
+        """The statements by the identity of their first nodes, if their words are kept."""
+        words = self._words or {}
+        return {id(each.nodes[0]): (each, words[each.row]) for each in self._statements if each.row in words}
+
+    def _statement(self, row: int, nodes: list[ast.stmt], after: int | None) -> tuple[_Statement, _Words]:
+        """The statements that begin in a row, with their words and the names they bind; the next begin at `after`."""
+        starts, data = self._source.line_starts, self._source.utf8
+        piece = data[starts[row - 1] : len(data) if after is None else starts[after - 1]].rstrip()
+        piece = piece.replace(b"\r\n", b"\n")
+        text = piece.decode()
+        words = set(_WORD.findall(text if text.isascii() else unicodedata.normalize("NFKC", text)))
+        return _Statement(nodes, row, digest_of(piece)[:_DIGITS]), (words, list(dict.fromkeys(bindings(nodes))))
 
     def answer(self, question: str, *texts: str) -> str:
         """The answer to a query, which may come from a file; "" where there is no such query."""
@@ -98,19 +107,46 @@ class Parts:
 
     def binds(self, name: str) -> str:
         """The statements that bind the name at the top level."""
-        return _named([*self._binding.get(name, ()), *self._binding.get(_ANY, ())])
+        return _named(self._binds(name))
+
+    def _binds(self, name: str) -> list[_Statement]:
+        return [*self._binding.get(name, ()), *self._binding.get(_ANY, ())]
 
     def runs(self, name: str) -> str:
         """The statements that mention the name, of functions only those of this name."""
-        return _named(
+        return _named(self._runs(name))
+
+    def _runs(self, name: str) -> list[_Statement]:
+        return [
             each
             for each in self._mentioning.get(name, ())
             if not all(isinstance(node, _FUNCTIONS) and node.name != name for node in each.nodes)
-        )
+        ]
 
     def kind(self, kind: str) -> str:
         """The statements of this kind."""
-        return _named(each for each in self._statements if any(type(node).__name__ == kind for node in each.nodes))
+        return _named(self._kind(kind))
+
+    def _kind(self, kind: str) -> list[_Statement]:
+        return [each for each in self._statements if any(type(node).__name__ == kind for node in each.nodes)]
+
+    def placed(self, question: str, *texts: str) -> object:
+        """The statements that the answer names, with their nodes and rows; the answer itself where it names none.
+
+        The order is not looked at: the nodes that stay after a change are in their order.
+        """
+        match question, texts:
+            case ("order", ()):
+                return None
+            case ("mentions", (name,)) if name:
+                return self._mentioning.get(name, [])
+            case ("binds", (name,)):
+                return self._binds(name)
+            case ("runs", (name,)):
+                return self._runs(name)
+            case ("kind", (kind,)):
+                return self._kind(kind)
+        return self.answer(question, *texts)
 
     def contains(self, text: str) -> str:
         """Whether the text occurs, comments included."""
@@ -140,8 +176,11 @@ class Parts:
         """What the file's code answers to one of its questions."""
         if question not in TOLD:
             return ""
-        return repr(getattr(Code(self._index, self._source.text), question)(*texts))
+        return repr(getattr(self._code, question)(*texts))
 
+
+BY_STATEMENTS = frozenset({"order", "mentions", "binds", "runs", "kind"})
+"""The queries whose answers name statements."""
 
 QUESTIONS: dict[str, int | None] = {
     "whole": 0,

@@ -62,6 +62,10 @@ class QueryCache:
         known = self._known.get(self._numbers.get(question, -1))
         return known is not None and not known[1]
 
+    def holds(self, question: object) -> bool:
+        """Whether the result is stored."""
+        return self._numbers.get(question, -1) in self._known
+
     def ask(self, question: object, compute: Callable[[], _R], default: Callable[[], _R]) -> _R:
         """The stored result, or that of `compute`; `default()` if the query is in progress already."""
         # Queries contain whole Values, which are slow to hash: numbers identify them.

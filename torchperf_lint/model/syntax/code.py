@@ -131,6 +131,10 @@ class Code:
         self.index = index
         self._text = text
 
+    def renew(self, text: str) -> None:
+        """The text of the file has changed."""
+        self._text = text
+
     @property
     def functions(self) -> list[FunctionInfo]:
         """The functions and methods of the file, the top level first."""

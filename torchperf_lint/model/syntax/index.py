@@ -428,6 +428,7 @@ class Index(Tables):
             *(self.calls, self.handed, self.defaults, self.aliases, self.held, self.rebound_elsewhere),
             *(self.places, self.info_of, self.texts, self.lambdas, self.lambdas_given),
         ]
+        self._own = len(self._tables)
         self.tell(self.reads)
 
     @property
@@ -491,6 +492,11 @@ class Index(Tables):
             names = self.reads.unheard(lambda: [*function.parameter_names, *bindings(function.body)])
             known = self._bound[function] = BoundAtTop(names, self) if function.is_module else names
         return known
+
+    def forget_bindings(self) -> None:
+        """Forget the names that are bound, and what was made of the tree of the module, before it changes."""
+        self._bound.clear()
+        self.module._nodes = self.module._parents = None
 
     def times_bound(self, name: str) -> int:
         """How many times the module binds the name at its top level."""

@@ -3,38 +3,117 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, Place
 from torchperf_lint.model.syntax.names import given_to, last_name
 from torchperf_lint.syntax.tree import children
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchperf_lint.model.syntax.index import Block, FunctionNode
 
+_R = TypeVar("_R")
 _HOLDING = frozenset({ast.List, ast.Tuple, ast.Set, ast.Dict, ast.BoolOp, ast.ListComp, ast.SetComp, ast.GeneratorExp})
 
 
 def index_of(tree: ast.Module, path: str = "") -> Index:
     """The index of a file; `path` is the file's path as the user sees it."""
     index = Index(tree, path)
-    _Indexer(index).fill(tree)
+    _Indexer(index, index).fill(tree.body)
     return index
 
 
-class _Indexer:
-    def __init__(self, index: Index) -> None:
-        self._index = index
+class Fragment:
+    """What some statements of the top level add to the tables of their file's index."""
 
-    def fill(self, tree: ast.Module) -> None:
-        """Visit the whole file."""
-        self._block(tree.body, self._index.module, None, "body", None)
+    def __init__(self, index: Index, nodes: Block) -> None:
+        self.calls: dict[str, list[CallRecord]] = {}
+        self.handed: dict[str, list[CallRecord]] = {}
+        self.defaults: dict[str, list[tuple[FunctionInfo, str]]] = {}
+        self.aliases: dict[str, set[str]] = {}
+        self.held: set[str] = set()
+        self.rebound_elsewhere: set[str] = set()
+        self.places: dict[ast.stmt, Place] = {}
+        self.info_of: dict[ast.AST, FunctionInfo | ClassInfo] = {}
+        self.texts: dict[ast.stmt, None] = {}
+        self.lambdas: dict[ast.stmt, list[FunctionInfo]] = {}
+        self.lambdas_given: dict[ast.expr, CallRecord] = {}
+        self.all_functions: list[FunctionInfo] = []
+        self.all_classes: list[ClassInfo] = []
+        self.all_loops: list[tuple[ast.For | ast.AsyncFor | ast.While, FunctionInfo]] = []
+        self.all_augmented: list[tuple[ast.AugAssign, FunctionInfo]] = []
+        self.calls_made: list[CallRecord] = []  # of the module
+        self.statements: list[ast.stmt] = []
+        module = index.module
+        module.calls_made, module.statements, module.is_generator = self.calls_made, self.statements, False
+        index.reads.unheard(lambda: _Indexer(index, self).fill(nodes))
+        self.is_generator = module.is_generator
+
+
+def assemble(index: Index, body: Block, fragments: Sequence[Fragment]) -> None:
+    """Make the index that of the statements in `body`, which the fragments have been made from."""
+    module, tree = index.module, index.tree
+    tree.body[:] = body
+    index.empty(_is_about_function)
+    index.all_functions, index.all_classes, index.all_loops, index.all_augmented = [module], [], [], []
+    index.forget_bindings()
+    for each in fragments:
+        _add(index.calls, each.calls)
+        _add(index.handed, each.handed)
+        _add(index.defaults, each.defaults)
+        for name, names in each.aliases.items():
+            index.aliases.setdefault(name, set()).update(names)
+        index.held.update(each.held)
+        index.rebound_elsewhere.update(each.rebound_elsewhere)
+        index.places.update(each.places)
+        index.info_of.update(each.info_of)
+        index.texts.update(each.texts)
+        index.lambdas.update(each.lambdas)
+        index.lambdas_given.update(each.lambdas_given)
+        index.all_functions += each.all_functions
+        index.all_classes += each.all_classes
+        index.all_loops += each.all_loops
+        index.all_augmented += each.all_augmented
+    index.places.update(
+        (statement, Place(module, None, "body", tree.body, position)) for position, statement in enumerate(tree.body)
+    )
+    module.calls_made = [record for each in fragments for record in each.calls_made]
+    module.statements = [statement for each in fragments for statement in each.statements]
+    module.is_generator = any(each.is_generator for each in fragments)
+
+
+def _add(table: dict[str, list[_R]], added: dict[str, list[_R]]) -> None:
+    for name, records in added.items():
+        table.setdefault(name, []).extend(records)
+
+
+def functions_in(question: object) -> list[FunctionInfo]:
+    """The functions that a question to an index is about."""
+    return [each for each in question if isinstance(each, FunctionInfo)] if isinstance(question, tuple) else []
+
+
+def _is_about_function(question: object) -> bool:
+    """Whether the question is about a function, not a module: who asks has read all of it."""
+    return any(not function.is_module for function in functions_in(question))
+
+
+class _Indexer:
+    def __init__(self, index: Index, tables: Index | Fragment) -> None:
+        """`tables` are filled; functions are those of `index`."""
+        self._index = index
+        self._tables = tables
+
+    def fill(self, block: Block) -> None:
+        """Visit statements of the top level."""
+        self._block(block, self._index.module, None, "body", None)
 
     def _block(
         self, block: Block, function: FunctionInfo, parent: ast.stmt | None, field: str, cls: ClassInfo | None
     ) -> None:
         for position, statement in enumerate(block):
-            self._index.places[statement] = Place(function, parent, field, block, position)
+            self._tables.places[statement] = Place(function, parent, field, block, position)
             if cls is None:
                 function.statements.append(statement)
             self._statement(statement, function, cls)
@@ -44,8 +123,8 @@ class _Indexer:
             self._function(statement, function, cls)
         elif isinstance(statement, ast.ClassDef):
             info = ClassInfo(statement, function)
-            self._index.info_of[statement] = info
-            self._index.all_classes.append(info)
+            self._tables.info_of[statement] = info
+            self._tables.all_classes.append(info)
             for expression in (*statement.decorator_list, *statement.bases, *statement.keywords):
                 self._expression(expression, statement, function)
             self._block(statement.body, function, statement, "body", info)
@@ -55,13 +134,13 @@ class _Indexer:
             elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
                 self._assignment(statement, function, cls)
             elif isinstance(statement, (ast.Global, ast.Nonlocal)):
-                self._index.rebound_elsewhere.update(statement.names)
+                self._tables.rebound_elsewhere.update(statement.names)
             elif isinstance(statement, ast.AugAssign):
-                self._index.all_augmented.append((statement, function))
+                self._tables.all_augmented.append((statement, function))
             elif isinstance(statement, ast.Return) and isinstance(statement.value, (ast.Name, ast.Attribute)):
-                self._index.held.add(last_name(statement.value) or "")
+                self._tables.held.add(last_name(statement.value) or "")
             elif isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
-                self._index.all_loops.append((statement, function))
+                self._tables.all_loops.append((statement, function))
             self._parts(statement, statement, function, cls)
 
     def _parts(self, node: ast.AST, statement: ast.stmt, function: FunctionInfo, cls: ClassInfo | None) -> None:
@@ -86,8 +165,8 @@ class _Indexer:
 
     def _function(self, node: FunctionNode, outer: FunctionInfo, cls: ClassInfo | None) -> None:
         info = FunctionInfo(node, cls, outer, self._index)
-        self._index.info_of[node] = info
-        self._index.all_functions.append(info)
+        self._tables.info_of[node] = info
+        self._tables.all_functions.append(info)
         if cls is not None:
             cls.methods[node.name] = info
         for expression in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
@@ -95,7 +174,7 @@ class _Indexer:
                 self._expression(expression, node, outer)
         for parameter, default in info.defaults.items():
             if isinstance(default, (ast.Name, ast.Attribute)):
-                self._index.defaults.setdefault(last_name(default) or "", []).append((info, parameter))
+                self._tables.defaults.setdefault(last_name(default) or "", []).append((info, parameter))
         self._block(node.body, info, None, "body", None)
 
     def _assignment(self, statement: ast.Assign | ast.AnnAssign, function: FunctionInfo, cls: ClassInfo | None) -> None:
@@ -114,7 +193,7 @@ class _Indexer:
         for given in (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,):
             old = None if given is None else last_name(given)
             if new is not None and old is not None and new != old:
-                self._index.aliases.setdefault(old, set()).add(new)
+                self._tables.aliases.setdefault(old, set()).add(new)
 
     def _attribute_stores(
         self, target: ast.expr, function: FunctionInfo, cls: ClassInfo | None, annotation: ast.expr | None
@@ -133,7 +212,7 @@ class _Indexer:
     def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
         for alias in statement.names:
             if alias.asname:
-                self._index.aliases.setdefault(alias.name.rpartition(".")[2], set()).add(alias.asname)
+                self._tables.aliases.setdefault(alias.name.rpartition(".")[2], set()).add(alias.asname)
 
     def _expression(self, expression: ast.AST, statement: ast.stmt, function: FunctionInfo) -> None:
         pending = [expression]
@@ -145,22 +224,22 @@ class _Indexer:
             if kind is ast.Call:
                 record = CallRecord(node, statement, function)  # type: ignore[arg-type]
                 name = last_name(node.func) or ""  # type: ignore[attr-defined]
-                self._index.calls.setdefault(name, []).append(record)
+                self._tables.calls.setdefault(name, []).append(record)
                 function.calls_made.append(record)
                 for given in given_to(node):  # type: ignore[arg-type]
                     if type(given) is ast.Lambda:
-                        self._index.lambdas_given[given] = record
+                        self._tables.lambdas_given[given] = record
                         continue
                     handed = last_name(given)
                     if handed is not None:
-                        self._index.handed.setdefault(handed, []).append(record)
+                        self._tables.handed.setdefault(handed, []).append(record)
             elif kind is ast.JoinedStr or (kind is ast.BinOp and isinstance(node.op, ast.Mod)):  # type: ignore[attr-defined]
-                self._index.texts[statement] = None
+                self._tables.texts[statement] = None
             elif kind in _HOLDING:
-                self._index.held.update(name for name in map(last_name, children(node)) if name is not None)  # type: ignore[arg-type]
+                self._tables.held.update(name for name in map(last_name, children(node)) if name is not None)  # type: ignore[arg-type]
             elif kind is ast.Lambda:
                 made = FunctionInfo(node, None, function, self._index)  # type: ignore[arg-type]
-                self._index.lambdas.setdefault(statement, []).append(made)
+                self._tables.lambdas.setdefault(statement, []).append(made)
             elif kind is ast.Yield or kind is ast.YieldFrom:
                 function.is_generator = True
             pending += children(node)

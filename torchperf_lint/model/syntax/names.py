@@ -101,3 +101,17 @@ def does_nothing(body: list[ast.stmt]) -> bool:
         if not is_text and not isinstance(statement, (ast.Pass, ast.Raise)):
             return False
     return True
+
+
+def grouped(body: list[ast.stmt]) -> list[tuple[int, list[ast.stmt]]]:
+    """Top-level statements, those that share a line as one, with the rows where they begin."""
+    groups: list[tuple[int, list[ast.stmt]]] = []
+    last = 0
+    for statement in body:
+        row = min((each.lineno for each in getattr(statement, "decorator_list", ())), default=statement.lineno)
+        if row <= last:
+            groups[-1][1].append(statement)
+        else:
+            groups.append((row, [statement]))
+        last = statement.end_lineno or row
+    return groups

@@ -36,6 +36,9 @@ class Reads:
     def asks(self, question: str, *texts: str) -> None:
         """A query about the file's text was made: a method of `Parts` with its arguments."""
 
+    is_told_all = True
+    """Whether all that the last result of `followed` was made from has been told."""
+
     def followed(self, answer: Callable[[], _R]) -> tuple[_R, object]:
         """A result, with what was read for it."""
         return answer(), None
@@ -170,7 +173,9 @@ class Tables:
     def __init__(self) -> None:
         self.reads = Reads()
         self._tables: list[Any] = []
+        self._own = 0  # how many of these are no results
         self._noted: dict[object, tuple[Any, object]] = {}
+        self._of_text: set[object] = set()  # those of `_noted` that were made from what was not told
 
     def tell(self, reads: Reads) -> None:
         """Let what is read from now on be told to `reads`."""
@@ -184,6 +189,28 @@ class Tables:
         self._tables.append(table)
         return table
 
+    def empty(self, stays: Callable[[object], bool]) -> None:
+        """Empty the tables, before they are filled for another text, and drop those that were made of them.
+
+        A result that was not told what it read goes as well, if its question does not stay.
+        """
+        del self._tables[self._own :]
+        for table in self._tables:
+            table.clear()
+        for question in [each for each in self._of_text if not stays(each)]:
+            del self._noted[question]
+            self._of_text.remove(question)
+
+    def forget(self, is_dropped: Callable[[Any], bool], stays: Callable[[object], bool]) -> None:
+        """Drop the results with such dependencies, and those whose questions do not stay."""
+        for question in [each for each, (_, read) in self._noted.items() if is_dropped(read) or not stays(each)]:
+            del self._noted[question]
+            self._of_text.discard(question)
+
+    def forget_all(self) -> None:
+        """Drop all results."""
+        self._noted, self._of_text = {}, set()
+
     def by_name(self, question: object, make: Callable[[], Mapping[str, _Answer]]) -> ByName[_Answer]:
         """A memoized table by name; an entry must follow from the statements that mention its name."""
         return self.note(question, lambda: self.listed(ByName(self.reads.unheard(make))))
@@ -193,6 +220,8 @@ class Tables:
         known = self._noted.get(question)
         if known is None:
             known = self._noted[question] = self.reads.followed(answer)
+            if not self.reads.is_told_all:
+                self._of_text.add(question)
         else:
             self.reads.again(known[1])
         return known[0]  # type: ignore[no-any-return]

@@ -81,6 +81,14 @@ class ValueInference:
         self._followed_so_far = 0
         self._calling: dict[FunctionInfo, list[int]] = {}
 
+    def forget_reaches(self) -> None:
+        """Forget how far the queries reached whose results have been dropped."""
+        self._reaches = {
+            question: known
+            for question, known in self._reaches.items()
+            if self._cache.holds((*question, known[0]))  # type: ignore[misc]
+        }
+
     # -- queries -------------------------------------------------------------------------------------------------
 
     def home(self, index: Index) -> ValueQuestions | None:
