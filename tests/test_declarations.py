@@ -9,7 +9,7 @@ import pytest
 
 from linting import ROOT
 from torchperf_lint.engine.declare import BadDeclaration, Category, Rule, rule
-from torchperf_lint.engine.findings import Severity
+from torchperf_lint.engine.findings import Safety, Severity
 from torchperf_lint.engine.registry import UnknownSelector, all_rules, check_selector, find_rule, nearest, select
 from torchperf_lint.knowledge.versions import satisfies
 
@@ -127,6 +127,9 @@ def test_good_declaration() -> None:
         {"triggers": ()},
         {"triggers": ("",)},
         {"triggers": ("item", ())},
+        {"fix": Safety.UNSAFE},
+        {"fix": Safety.UNSAFE, "assumes": "All is well"},
+        {"fix": Safety.UNSAFE, "assumes": "all is well."},
     ],
     ids=str,
 )

@@ -105,6 +105,15 @@ def test_concise_is_one_line_and_stars_what_fix_would_repair():
     assert list(concise.render([unsafe, shown], context(LOOP, unsafe=True))) == [starred, plain]
 
 
+def test_what_an_unsafe_fix_assumes_stands_below_it():
+    assumes = "nothing reads the sum in between"
+    unsafe = fix(LOOP, b"loss", b"x", Safety.UNSAFE)._replace(assumes=assumes)
+    found = diagnostic(LOOP, b"loss.item()", fix=unsafe)
+    lines = list(text.render([found], context(LOOP)))
+    assert lines[lines.index(f"  = assumes: {assumes}") - 1].endswith("(unsafe, --fix --unsafe-fixes applies it)")
+    assert json.loads("\n".join(json_report.render([found], context(LOOP))))[0]["fix"]["assumes"] == assumes
+
+
 @pytest.mark.parametrize(
     ("line", "marked", "shown", "caret"),
     [
@@ -190,6 +199,7 @@ def test_json_has_the_fields_of_the_contract():
         "fix": {
             "applicability": "display",
             "message": "add on the device",
+            "assumes": None,
             "edits": [
                 {
                     "content": "total += loss",

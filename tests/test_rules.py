@@ -60,6 +60,14 @@ def test_grades(path: Path) -> None:
         assert rule.fix is not None, f"{found.code} is declared to have no fix, and row {found.row} has one"
         grade = found.fix.safety
         assert grade.rank >= rule.fix.rank, f"row {found.row}: the fix is {grade.value}, declared is {rule.fix.value}"
+        told = f"row {found.row}: what {found.code} assumes is told where its fix is unsafe, and only there"
+        assert bool(found.fix.assumes) == (grade is Safety.UNSAFE), told
+
+
+@every_rule
+def test_a_declared_assumption_is_that_of_a_fix(rule: Rule) -> None:
+    told = {found.fix.assumes for path in _fixtures_of(rule) for found in load_fixture(path).check() if found.fix}
+    assert not rule.assumes or rule.assumes in told
 
 
 @every_rule

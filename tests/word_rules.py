@@ -53,6 +53,7 @@ def slow_word(model):
     severity=Severity.WARNING,
     costs=False,  # its sites have no node
     fix=Safety.UNSAFE,
+    assumes="nobody minds the risk",
     triggers=("risky",),
     cpu_only_too=True,
 )

@@ -63,11 +63,15 @@ class Edit(NamedTuple):
 
 
 class Fix(NamedTuple):
-    """Edits that belong together; `safety` is `safe`, `unsafe` or `shown`, which is never applied."""
+    """Edits that belong together; `safety` is `safe`, `unsafe` or `shown`, which is never applied.
+
+    `assumes` is what an unsafe fix takes for granted.
+    """
 
     message: str
     safety: str
     edits: tuple[Edit, ...]
+    assumes: str | None = None
 
 
 class Finding(NamedTuple):
@@ -412,7 +416,7 @@ def _fix(fix: EngineFix, source: Source) -> Fix:
         Edit(Position(*source.position(each.start)), Position(*source.position(each.end)), each.content.decode())
         for each in fix.edits
     )
-    return Fix(fix.message, fix.safety.value, tuple(edits))
+    return Fix(fix.message, fix.safety.value, tuple(edits), fix.assumes or None)
 
 
 def _problem(result: Result) -> Problem | None:

@@ -142,13 +142,14 @@ def _plain(rule: Rule) -> list[Any]:
         rule.asks,
         None if rule.loses is None else rule.loses.value,
         None if rule.rate is None else rule.rate.value,
+        rule.assumes,
     ]
 
 
 def _from_plain(plain: Any, modules: Sequence[str]) -> Rule:
     """Decode a rule; raise ValueError or a similar error for anything malformed."""
     code, name, category, summary, message, severity, default, fix, triggers, torch, torchmetrics, *others = plain
-    at_use, asks, loses, rate = others
+    at_use, asks, loses, rate, assumes = others
     module = f"{torchperf_lint.rules.__name__}.{category.lower()}.{name.replace('-', '_')}"
     if module not in modules:
         raise ValueError("there is no such rule")
@@ -169,4 +170,5 @@ def _from_plain(plain: Any, modules: Sequence[str]) -> Rule:
         tuple(asks),
         loses if loses is None else Loss(loses),
         rate if rate is None else Rate(rate),
+        assumes,
     )

@@ -6,14 +6,14 @@ import enum
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Loss
+from torchperf_lint.engine.findings import Loss, Safety
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS
 from torchperf_lint.knowledge.torchmetrics_api import AGGREGATORS, PACKAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from torchperf_lint.engine.findings import Finding, Rate, Safety, Severity
+    from torchperf_lint.engine.findings import Finding, Rate, Severity
     from torchperf_lint.model import Model
 
     Check = Callable[[Model], Iterator[Finding]]
@@ -92,6 +92,7 @@ class Rule(NamedTuple):
     asks: tuple[str, ...] = ()  # packages whose version the check queries
     loses: Loss | None = None  # what a finding costs; None: nothing
     rate: Rate | None = None  # how often at least; None: in every step
+    assumes: str = ""  # what an unsafe fix takes for granted, where the fix itself does not say so
 
     @property
     def is_paid_here(self) -> bool:
@@ -124,6 +125,7 @@ def rule(
     severity: Severity,
     triggers: tuple[str | tuple[str, ...], ...],
     fix: Safety | None = None,
+    assumes: str = "",
     default: bool = True,
     cpu_only_too: bool = False,
     torch: str | None = None,
@@ -144,6 +146,7 @@ def rule(
     where that is more often than the reported place runs, or less. With `costs=False` it costs no time or memory.
     `asks` names the packages (`torch`, `torchmetrics`) whose version the check queries with `model.target`.
     `message` may hold `{placeholders}` that each Finding's `fields` fill.
+    `assumes` says what the user has to check where a fix is unsafe.
     """
 
     def declare(check: Check) -> Rule:
@@ -169,6 +172,7 @@ def rule(
             asks,
             (loses or _LOSES[category]) if costs else None,
             rate,
+            assumes,
         )
         _refuse_bad(declared)
         return declared
@@ -187,9 +191,11 @@ def _refuse_bad(declared: Rule) -> None:
         problem = "the name must be kebab-case words"
     elif not declared.triggers or not all(group and all(group) for group in declared.triggers):
         problem = "there must be at least one trigger token, and none may be empty"
+    elif own and declared.fix is Safety.UNSAFE and not declared.assumes:
+        problem = "the assumption of an unsafe fix must be told"
     else:
-        for text in (declared.summary, declared.message):
+        for text in (declared.summary, declared.message, declared.assumes or "nothing"):
             if not text or text.endswith(".") or text[0].isupper():
-                problem = "summary and message start in lower case and have no final stop"
+                problem = "summary, message and assumption start in lower case and have no final stop"
     if problem:
         raise BadDeclaration(f"{declared.code} {declared.name}: {problem}")

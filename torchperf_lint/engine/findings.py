@@ -188,11 +188,15 @@ class Edit(NamedTuple):
 
 
 class Fix(NamedTuple):
-    """Edits that belong together: all are applied or none."""
+    """Edits that belong together: all are applied or none.
+
+    `assumes` says what an unsafe fix takes for granted; left out, it is what the rule's declaration says.
+    """
 
     message: str
     safety: Safety
     edits: tuple[Edit, ...]
+    assumes: str = ""
 
 
 class NoFix(enum.Enum):

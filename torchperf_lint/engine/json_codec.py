@@ -50,8 +50,12 @@ def _plain_diagnostic(each: Diagnostic) -> list[Any]:
         [each.code, each.name, each.severity, each.message, each.confidence.value, each.about],
         None if each.cost is None else [each.cost.rate.value, each.cost.loss.value],
         [list(step) for step in each.because],
-        each.no_fix if fix is None else [fix.message, fix.safety.value, [_plain_edit(edit) for edit in fix.edits]],
+        each.no_fix if fix is None else _plain_fix(fix),
     ]
+
+
+def _plain_fix(fix: Fix) -> list[Any]:
+    return [fix.message, fix.safety.value, [_plain_edit(edit) for edit in fix.edits], fix.assumes]
 
 
 def _plain_edit(edit: Edit) -> list[Any]:
@@ -102,8 +106,8 @@ def _because(plain: Any) -> Because:
 
 def _fix(plain: Any) -> Fix:
     match plain:
-        case [str() as message, str() as safety, [*edits]]:
-            return Fix(message, Safety(safety), tuple(map(_edit, edits)))
+        case [str() as message, str() as safety, [*edits], str() as assumes]:
+            return Fix(message, Safety(safety), tuple(map(_edit, edits)), assumes)
     raise ValueError("this is no fix")
 
 

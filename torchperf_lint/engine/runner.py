@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Confidence, Diagnostic, Failure, Fix, NoFix
+from torchperf_lint.engine.findings import Confidence, Diagnostic, Failure, Fix, NoFix, Safety
 from torchperf_lint.engine.mishaps import one_line, told
 from torchperf_lint.engine.scan import rules_worth_running
 from torchperf_lint.engine.suppress import Suppressions, mentions_ours
@@ -163,7 +163,7 @@ def diagnostic_of(rule: Rule, finding: Finding, source: Source, model: Model) ->
         severity=weight.severity.value,
         message=rule.message.format(**finding.fields),
         because=tuple(dict.fromkeys(_from_here(step, source.path) for step in weight.because)),
-        fix=fix if isinstance(fix, Fix) else None,
+        fix=_with_assumption(fix, rule) if isinstance(fix, Fix) else None,
         start=site.start,
         end=site.end,
         noqa_rows=site.rows,
@@ -172,6 +172,10 @@ def diagnostic_of(rule: Rule, finding: Finding, source: Source, model: Model) ->
         about=weight.about,
         no_fix=fix.identifier if isinstance(fix, NoFix) else None,
     )
+
+
+def _with_assumption(fix: Fix, rule: Rule) -> Fix:
+    return fix._replace(assumes=(fix.assumes or rule.assumes) if fix.safety is Safety.UNSAFE else "")
 
 
 def _from_here(step: Because, path: str) -> Because:

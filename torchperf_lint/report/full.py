@@ -116,6 +116,8 @@ def _fix(fix: Fix | None, source: Source | None, margin: str, context: Context) 
     if fix is None:
         return
     yield f"{margin} {paint('= fix:', 'blue', context)} {printable(fix.message)} ({_GRADES[fix.safety]})"
+    if fix.assumes:
+        yield f"{margin} {paint('= assumes:', 'blue', context)} {printable(fix.assumes)}"
     if source is None or any(edit.end > len(source.utf8) for edit in fix.edits):
         return
     bar = paint("|", "blue", context)

@@ -47,6 +47,7 @@ def _text(diagnostic: Diagnostic) -> str:
     lines += [f"cost: {worth(diagnostic)}"] if worth(diagnostic) else []
     lines += [f"because: {step.path or diagnostic.path}:{step.row}: {step.text}" for step in diagnostic.because]
     lines += [f"fix: {diagnostic.fix.message}"] if diagnostic.fix else []
+    lines += [f"assumes: {diagnostic.fix.assumes}"] if diagnostic.fix and diagnostic.fix.assumes else []
     return "\n  ".join(lines)
 
 

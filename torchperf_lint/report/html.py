@@ -157,6 +157,8 @@ def _fix(fix: Fix | None, source: Source | None) -> Iterator[Markup]:
         return
     grade = tag("span", _GRADES[fix.safety], class_="quiet")
     yield tag("p", tag("b", "Fix "), printable(fix.message), " ", grade, class_="fix")
+    if fix.assumes:
+        yield tag("p", tag("b", "Assumes "), _said(fix.assumes), class_="fix")
     if source is not None and all(edit.end <= len(source.utf8) for edit in fix.edits):
         yield difference(source, fix.edits)
 

@@ -100,6 +100,7 @@ def _fix(fix: Fix, source: Source) -> dict[str, Any]:
     return {
         "applicability": _APPLICABILITY[fix.safety],
         "message": fix.message,
+        "assumes": fix.assumes or None,
         "edits": [_edit(edit, source) for edit in fix.edits],
     }
 

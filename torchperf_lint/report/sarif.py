@@ -126,7 +126,7 @@ def _step(number: int, step: Because, path: str) -> dict[str, Any]:
 
 
 def _fix(fix: Fix, path: str, source: Source) -> dict[str, Any]:
-    grade = "safe" if fix.safety is Safety.SAFE else "unsafe"
+    grade = "safe" if fix.safety is Safety.SAFE else f"unsafe: assumes that {fix.assumes}" if fix.assumes else "unsafe"
     replacements = [_replacement(edit, source) for edit in fix.edits]
     return {
         "description": _message(f"{fix.message} ({grade})"),

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model
 
+_UNWRITTEN = "nothing writes to the tensor in place before it is read"
+
 
 def bound_name(read: HostRead) -> str | None:
     """The name or path that `name = x.item()`, or `name = max(x.item(), 1)`, binds."""
@@ -47,7 +49,8 @@ def read_where_needed(model: Model, read: HostRead) -> Fix | NoFix:
         edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + ".detach()"),
         *(Edit(use.start, use.end, _reading(read.reader, name).encode()) for use in loads),
     )
-    return NoFix.NO_ROOM if changed is None else Fix("read the value only where it is used", Safety.UNSAFE, changed)
+    title = "read the value only where it is used"
+    return NoFix.NO_ROOM if changed is None else Fix(title, Safety.UNSAFE, changed, _UNWRITTEN)
 
 
 def _reading(reader: str, name: str) -> str:

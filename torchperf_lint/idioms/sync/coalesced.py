@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
 
 _TITLE = "read the numbers of the step at once"
+_ASSUMES = "each has one element and no dimension, and all lie on one device"
 _BOUNDS = frozenset("min max amin amax".split())
 _BOUNDS_OF_TORCH = frozenset(f"torch.{name}" for name in _BOUNDS)
 _SPREAD = ("DTensor", "loss_parallel", "parallelize_module", "fully_shard", "distribute_tensor")
@@ -181,7 +182,7 @@ def _one_read(model: Model, group: list[_Member]) -> Fix | None:
     changed = edits.together(*made, edits.replace(last.read.site.tree, last.read.site.node, one))
     if changed is None:
         return None
-    return Fix(_TITLE, _safety(model, last.read, [each.scalar for each in group]), changed)
+    return Fix(_TITLE, _safety(model, last.read, [each.scalar for each in group]), changed, _ASSUMES)
 
 
 def _one_tuple(model: Model, several: cst.Tuple, reads: list[HostRead]) -> Fix | None:
@@ -206,7 +207,7 @@ def _one_tuple(model: Model, several: cst.Tuple, reads: list[HostRead]) -> Fix |
         one = f"map({last.reader}, {one})"  # the dtype may be one of integers, of floats or bool
     edit = edits.replace(last.site.tree, several, one if unpacked else f"tuple({one})")
     grade = Safety.SAFE if not is_known else _safety(model, last, [scalar for _, scalar in known])
-    return None if edit is None else Fix(_TITLE, grade, (edit,))
+    return None if edit is None else Fix(_TITLE, grade, (edit,), _ASSUMES)
 
 
 def _are_bounds_of_one(model: Model, reads: list[HostRead]) -> bool:
@@ -250,7 +251,7 @@ def _one_dict(model: Model, entries: cst.Dict, reads: list[HostRead]) -> Iterato
         if changed is not None:
             grade = _safety(model, members[0][0], [scalar for _, scalar in members])
             grade = grade if _is_the_statement(model, entries, reads) else Safety.UNSAFE
-            yield from ((read.site.start, Fix(_TITLE, grade, changed)) for read, _ in members)
+            yield from ((read.site.start, Fix(_TITLE, grade, changed, _ASSUMES)) for read, _ in members)
 
 
 def _writes(model: Model, entries: cst.Dict, reads: list[HostRead]) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _SPANS = (Kind.NUMBER, Kind.NONE)
 _VIEWS = VIEW_METHODS | {"detach"}
+_UNSHARED = "no elements share memory, and nothing writes to the tensor while the slice is in use"
 
 
 def without_copy(model: Model, place: Costly) -> Fix | NoFix:
@@ -97,7 +98,7 @@ def _sliced(model: Model, indexed: Indexed, subscript: cst.Subscript, listed: cs
         return NoFix.USED_OTHERWISE
     edit = None if listed.lpar else edits.replace(indexed.site.tree, listed, text)
     grade = Safety.SAFE if _writes_alike(model, indexed) else Safety.UNSAFE
-    return NoFix.NO_ROOM if edit is None else Fix("take a slice", grade, (edit,))
+    return NoFix.NO_ROOM if edit is None else Fix("take a slice", grade, (edit,), _UNSHARED)
 
 
 def _pairs_with_nothing(indexed: Indexed, subscript: cst.Subscript, listed: cst.List) -> bool:

@@ -25,6 +25,8 @@ _INDEXED = (Kind.TENSOR, Kind.PYTREE)
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 _MAYBE = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
+_DIMENSION = "the mask has at least one dimension"
+
 
 class _Group(NamedTuple):
     """Reads through one mask, of which the first runs whenever the others do."""
@@ -104,7 +106,7 @@ def _places_first(model: Model, group: _Group) -> Fix | None:
         placing.beside(model, first.statement, [line], behind=False),
         *(_through(read, name) for read in group.reads),
     )
-    return None if changed is None else Fix("find the mask's places once", Safety.UNSAFE, changed)
+    return None if changed is None else Fix("find the mask's places once", Safety.UNSAFE, changed, _DIMENSION)
 
 
 def _through(read: Indexed, name: str) -> Edit | None:

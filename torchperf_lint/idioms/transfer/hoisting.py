@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.handles import FunctionInfo
 
+ASSUMES = "nothing that the loop calls writes to the tensor or keeps it"
+"""What an edit that makes a tensor once takes for granted."""
+
 _SAME_EACH_TIME = (
     torch_api.HOST_DATA_FACTORIES
     | frozenset(torch_api.LEGACY_FACTORIES)

@@ -30,6 +30,7 @@ _CHANGES_LAYERS = ("fuse_", "quantiz", "register_forward")
     message="`{call}` has a bias that the batch normalisation behind it takes away: it is trained for nothing",
     severity=Severity.NOTE,
     fix=Safety.UNSAFE,
+    assumes="no checkpoint holds this bias, and the parameters may start from other random numbers",
     default=False,
     triggers=("Conv", ("BatchNorm", "SyncBatchNorm")),
     cpu_only_too=True,  # models are often defined in files without accelerator tokens

@@ -29,6 +29,7 @@ _OFF = "switch the debugging aid off"
     message="`{call}` {does}",
     severity=Severity.WARNING,
     fix=Safety.UNSAFE,
+    assumes="no run depends on what the mode reports, or stops at",
     triggers=(
         (
             "detect_anomaly",

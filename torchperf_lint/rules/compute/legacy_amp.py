@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     severity=Severity.NOTE,
     costs=False,
     fix=Safety.SAFE,
+    assumes="the installed torch has the new name, and nothing asks whether an object is of the old class",
     default=False,
     torch=amp_api.DEPRECATED,
     triggers=(("cuda.amp", "cuda import amp", "apex"), ("autocast", "GradScaler", "initialize")),

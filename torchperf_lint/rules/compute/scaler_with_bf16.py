@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     severity=Severity.ERROR,
     loses=Loss.WAIT,
     fix=Safety.UNSAFE,
+    assumes="no step has to be skipped for infinite gradients, and no checkpoint with a scale is loaded",
     costs_at_use=True,
     triggers=("GradScaler", "bfloat16", "autocast"),
 )

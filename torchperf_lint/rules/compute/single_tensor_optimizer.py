@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _ONE_BY_ONE = "updates one parameter after the other, with kernels for each"
 _ASKED = "is asked for infinite gradients on the host in every step, where its fused form would look on the device"
 
+_FUSED = "all parameters are of floats, on a device that has the fused update, and the last digits may differ"
+
 
 @rule(
     code="TPL606",
@@ -29,6 +31,7 @@ _ASKED = "is asked for infinite gradients on the host in every step, where its f
     message="`{call}` {does}",
     severity=Severity.WARNING,
     fix=Safety.UNSAFE,
+    assumes="updates may be rounded differently in the last digits",
     costs_at_use=True,
     asks=("torch",),
     triggers=("optim", ("foreach", "fused", "GradScaler")),
@@ -94,6 +97,6 @@ def _asked_by_scaler(model: Model) -> Iterator[Finding]:
         added = edits.add_argument(site.tree, site.node, "fused=True")
         fix = None
         if known is not False and added is not None:
-            fix = Fix("use the fused update", Safety.UNSAFE if known else Safety.SHOWN, added)
+            fix = Fix("use the fused update", Safety.UNSAFE if known else Safety.SHOWN, added, _FUSED)
         shown = (*because, *model.target_evidence("torch"))
         yield Finding(site, shown, fix, {"call": f"{model.text(site.node.func)}(...)", "does": _ASKED})

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     message="`{call}` fills every gradient with zeros {where}, and backward adds to them instead of storing its own",
     severity=Severity.WARNING,
     fix=Safety.UNSAFE,
+    assumes="every step gives every parameter a gradient, and nothing reads `p.grad` before that",
     triggers=(("zero_grad", ".zero_()"),),
     asks=("torch",),
 )

@@ -38,6 +38,7 @@ _FEW = 1
     severity=Severity.NOTE,
     rate=Rate.ELEMENT,
     fix=Safety.UNSAFE,
+    assumes="nothing writes into the constant, and no default dtype or device is set later",
     triggers=(
         ("tensor([", "tensor((", "Tensor([", "array([", "array((", "tensor(\n", "array(\n"),
         ("__getitem__", "collate_fn", "transform", "Compose"),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     severity=Severity.WARNING,
     rate=Rate.SELDOM,
     fix=Safety.UNSAFE,
+    assumes="random numbers may be others, and nothing changes the dataset between epochs",
     torch=">=1.7",
     costs_at_use=True,
     triggers=(("DataLoader", "dataloader_num_workers"), "num_workers"),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     severity=Severity.WARNING,
     rate=Rate.ELEMENT,
     fix=Safety.SAFE,
+    assumes="the pipeline gets images of PIL, and pixels at a border or after resizing may differ slightly",
     triggers=("torchvision", "Compose", transforms.CONVERSIONS, transforms.SHRINKING),
     cpu_only_too=True,  # transforms run on the host
 )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     rate=Rate.ELEMENT,
     default=False,  # the host's number of CPUs is unknown
     fix=Safety.UNSAFE,
+    assumes="no result depends on how many threads OpenCV uses, in this process or a worker",
     triggers=("cv2",),
     cpu_only_too=True,  # samples are made on the host
 )

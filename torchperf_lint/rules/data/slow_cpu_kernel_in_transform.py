@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     severity=Severity.WARNING,
     rate=Rate.ELEMENT,
     fix=Safety.SAFE,
+    assumes="the mask holds no NaN and nothing negative, and nothing changes the kernel",
     triggers=(("convolve2d", "correlate2d", "binary_dilation", "max_pool2d", "conv2d"),),
     cpu_only_too=True,  # samples are made on the host
 )

@@ -23,6 +23,8 @@ _FUNCTIONS = ("torch.nn.parallel.data_parallel", "torch.nn.data_parallel")
 _STRATEGIES = ("lightning.pytorch.strategies.DataParallelStrategy", "lightning.pytorch.plugins.DataParallelPlugin")
 _TRAINERS = ("lightning.pytorch.Trainer", "lightning.pytorch.trainer.Trainer")
 
+_BY_TORCHRUN = "the script is started by `torchrun`, and may draw and order the samples otherwise"
+
 
 @rule(
     code="TPL501",
@@ -34,6 +36,7 @@ _TRAINERS = ("lightning.pytorch.Trainer", "lightning.pytorch.trainer.Trainer")
     severity=Severity.WARNING,
     loses=Loss.BYTES,
     fix=Safety.UNSAFE,
+    assumes="the script may run once per GPU, with this batch size for each",
     triggers=(("DataParallel", "data_parallel", '"dp"', "'dp'"),),
 )
 def data_parallel(model: Model) -> Iterator[Finding]:
@@ -169,7 +172,7 @@ def _run_once_per_gpu(model: Model, site: Site) -> Fix | None:
         script.end(f"{torch}.distributed.destroy_process_group()"),
     )
     title = "run one process per GPU, started with `torchrun --nproc-per-node=gpu`"
-    return None if changed is None else Fix(title, Safety.UNSAFE, changed)
+    return None if changed is None else Fix(title, Safety.UNSAFE, changed, _BY_TORCHRUN)
 
 
 def _trains_others(model: Model, site: Site) -> bool:

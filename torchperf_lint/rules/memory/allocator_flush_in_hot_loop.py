@@ -43,6 +43,7 @@ _EFFECTS = {
     severity=Severity.WARNING,
     loses=Loss.WAIT,
     fix=Safety.UNSAFE,
+    assumes="memory does not run out without it",
     triggers=(("empty_cache", "gc.collect", "import collect", "ipc_collect", "clear_device_cache", "free_memory"),),
 )
 def allocator_flush_in_hot_loop(model: Model) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     message="`{call}` records a graph, with all that its backward pass would need, {where}",
     severity=Severity.WARNING,
     fix=Safety.UNSAFE,
+    assumes="nothing goes backward through what the function gives back",
     triggers=(".eval()", "for "),
 )
 def grad_enabled_inference(model: Model) -> Iterator[Finding]:

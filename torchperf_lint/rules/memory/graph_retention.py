@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     message="`{kept}` keeps the autograd graph of every step{sink}",
     severity=Severity.WARNING,
     fix=Safety.SAFE,
+    assumes="nothing prints the value, or asks for its `requires_grad` or its graph",
     triggers=(("+=", ".append(", " + "), ("backward", "training_step", "compute_loss")),
 )
 def graph_retention(model: Model) -> Iterator[Finding]:

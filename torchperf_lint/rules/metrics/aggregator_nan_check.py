@@ -29,6 +29,7 @@ _NAN_HANDLING = ("isnan", "isfinite", "isinf", "nan_to_num", "nanmean")
     message="`{metric}` tests every update for NaN, which waits for the device {where}",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
+    assumes="no value is NaN, and no other file gives this metric weights or asks for its class",
     costs_at_use=True,
     asks=("torchmetrics",),
     triggers=("torchmetrics", tuple(sorted(torchmetrics_api.AGGREGATORS))),

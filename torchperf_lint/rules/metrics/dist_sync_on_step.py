@@ -26,6 +26,7 @@ _ARGUMENT = "dist_sync_on_step"
     message="`{metric}` gathers its state from all processes and updates twice {where}",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
+    assumes="nothing needs the value of a single step from all processes",
     costs_at_use=True,
     triggers=("torchmetrics", _ARGUMENT),
 )

@@ -28,6 +28,7 @@ _UNCHANGED = frozenset({"detach", "clone", "contiguous"})
     message="`{call}` copies {weight} to the device {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
+    assumes="the value is a tensor, the weight a Python number, and both meet in float32",
     asks=("torchmetrics",),
     triggers=("torchmetrics", tuple(sorted(torchmetrics_api.AVERAGES))),
 )

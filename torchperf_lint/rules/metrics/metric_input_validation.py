@@ -27,6 +27,7 @@ _VALIDATES_VALUES = torchmetrics_api.SHARED_STATES[0] | torchmetrics_api.SHARED_
     message="`{metric}` checks the {what} of each batch, which waits for the device {where}",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
+    assumes="all labels and predictions are valid, and so are the metric's own arguments",
     costs_at_use=True,
     triggers=("torchmetrics",),
 )

@@ -29,6 +29,7 @@ _OTHER_DEVICES = ("cuda:1", "cuda:2", "cuda:3")
     message="`{argument}` {says}, {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
+    assumes="the tensor's dtype is exact enough, no NaN is replaced, and the metric is on the tensor's device",
     asks=("torchmetrics",),
     triggers=("torchmetrics", tuple(sorted(torchmetrics_api.AGGREGATORS))),
 )

@@ -27,6 +27,7 @@ _UPDATES = (".mul_(", ".copy_(", ".lerp_(", ".data", "*=", "load_state_dict")
     severity=Severity.WARNING,
     rate=Rate.SEVERAL,
     fix=Safety.UNSAFE,
+    assumes="both lists are equally long, the weight is a number, and the last digits may differ",
     triggers=(("zip(", "named_parameters", ".items("), ("param", "state_dict"), _UPDATES),
     asks=("torch",),
 )

@@ -30,6 +30,7 @@ _NOT_TAKEN = frozenset("object object_ longdouble float128 clongdouble complex25
     severity=Severity.WARNING,
     loses=Loss.HOST,
     fix=Safety.UNSAFE,
+    assumes="the arrays have numbers in them, all of one dtype, which the tensor's dtype can hold",
     triggers=(("tensor(", "Tensor(", "asarray("), "numpy"),
     cpu_only_too=True,
 )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     message="`{read}` waits for the device {where} to feed `{meter}`",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
+    assumes="whatever reads the meter takes a tensor, and the device has float64",
     triggers=((".item", *(f"{ending}(" for ending in READER_ENDINGS)), (".update(", ".add(", ".step(", "eter")),
 )
 def average_meter_item(model: Model) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ _FILLS = ("masked_fill", "masked_fill_")
     message="`{chosen}` waits for the device {why}, {where}",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
+    assumes="the sum may be rounded differently in the last digits",
     triggers=(("[", "masked_fill"),),
 )
 def boolean_mask_read(model: Model) -> Iterator[Finding]:
@@ -118,7 +119,9 @@ def _updated(model: Model, indexed: Indexed) -> Fix | NoFix:
         edits.replace(site.tree, statement.value, f"{torch}.where({mask}, {number}, {neutral})"),
     )
     return (
-        NoFix.NO_ROOM if changed is None else Fix("update all elements, the others by nothing", Safety.UNSAFE, changed)
+        NoFix.NO_ROOM
+        if changed is None
+        else Fix("update all elements, the others by nothing", Safety.UNSAFE, changed, "-0.0 may become 0.0")
     )
 
 
@@ -138,4 +141,5 @@ def _where(model: Model, site: Site) -> Fix | NoFix:
     parts = [call.args[0].value, call.args[1].value, call.func.value]
     mask, value, tensor = (edits.text_of(site.tree, part) for part in parts)
     edit = edits.replace(site.tree, call, f"{torch}.where({mask}, {value}, {tensor})")
-    return NoFix.NO_ROOM if edit is None else Fix("choose on the device", Safety.UNSAFE, (edit,))
+    one = "the value that is filled in has one element"
+    return NoFix.NO_ROOM if edit is None else Fix("choose on the device", Safety.UNSAFE, (edit,), one)

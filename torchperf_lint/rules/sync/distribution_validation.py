@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     message="`{call}` checks {what} on the device and waits for the answer {where}",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
+    assumes="all parameters and samples are valid",
     torch=">=1.8",
     triggers=(("distributions", "normal(", *(f".{name}" for name in COMPUTE), ".sample("),),
 )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     message="`{call}` waits for the device to know the size of its result, {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
+    assumes="no graph that is traced or exported has to serve another size",
     triggers=(
         ("nonzero", "argwhere", "where(", "masked_select", "unique", "bincount", "one_hot", "repeat_interleave"),
     ),

@@ -29,6 +29,7 @@ _COPIES = frozenset({"copy_", "non_blocking"})
     message="`{call}` waits for all work on the device {where}",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
+    assumes="no clock elsewhere counts on this wait, and nothing runs beside torch's current stream",
     triggers=("synchronize",),
 )
 def explicit_synchronize(model: Model) -> Iterator[Finding]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     message="`{setting}` has the trainer read the loss in every step, which waits for the device",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
+    assumes="every handler takes a tensor as `engine.state.output`",
     triggers=(("logging_steps", "create_supervised_trainer"),),
 )
 def framework_sync_default(model: Model) -> Iterator[Finding]:

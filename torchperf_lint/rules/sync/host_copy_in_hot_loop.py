@@ -54,6 +54,7 @@ _JOINS = {
     message="`{copy}` copies from the device and waits for it {where}",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
+    assumes="the device has room for all that the loop collects",
     triggers=(
         # A tensor on the host that is filled part by part is made by one of the last four.
         (

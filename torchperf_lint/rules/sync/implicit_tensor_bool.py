@@ -42,6 +42,7 @@ _RANGES: dict[str, tuple[int, int]] = {
     message="{what} waits for the device {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
+    assumes="neither value is NaN, no gradient is split between equals, and the result may be a new tensor",
     triggers=(("if ", "if(", "while", "assert", " and ", " or ", "not ", "not(", "max(", "min(", "equal", "allclose"),),
 )
 def implicit_tensor_bool(model: Model) -> Iterator[Finding]:

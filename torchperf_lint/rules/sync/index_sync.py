@@ -37,6 +37,7 @@ _WAITS = {
     message="`{place}` {waits}, {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
+    assumes="no traced graph has to serve another device, and no attribute on the way to it is a property",
     asks=("torch",),
     triggers=(("[", "range(", "zeros(", "ones(", "empty(", "full(", "view(", "expand(", "repeat("),),
 )

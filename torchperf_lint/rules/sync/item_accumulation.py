@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     message="`{read}` waits for the device {where}{use}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
+    assumes="the last digits of the result may differ, and the device has float64",
     triggers=((".item", *(f"{ending}(" for ending in READER_ENDINGS)), ("+=", ".append")),
 )
 def item_accumulation(model: Model) -> Iterator[Finding]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     message="`{read}` waits for the device {where}; `{logger}` takes the tensor itself",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
+    assumes="whatever gets the value takes a tensor of the device in the place of a number",
     triggers=((".item", *(f"{ending}(" for ending in READER_ENDINGS)), (".log(", ".log_dict(", "Engine")),
 )
 def logged_item(model: Model) -> Iterator[Finding]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     message="`{call}` {does}, which waits for the device {where}",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
+    assumes="no gradient is NaN or infinite",
     triggers=(("error_if_nonfinite", "get_scale("),),
 )
 def optimizer_guard_sync(model: Model) -> Iterator[Finding]:

@@ -32,6 +32,7 @@ _MAKERS = (*torch_api.HOST_DATA_FACTORIES, *torch_api.LEGACY_FACTORIES)
     severity=Severity.ERROR,
     rate=Rate.SEVERAL,
     fix=Safety.SAFE,
+    assumes="every value has one element, and a count may come back as a float",
     triggers=((".item", *(f"{ending}(" for ending in READER_ENDINGS), "tensor(", "Tensor("), "for "),
 )
 def per_element_sync(model: Model) -> Iterator[Finding]:

@@ -28,6 +28,7 @@ _TOTAL_SINCE = ">=2.6"
     severity=Severity.ERROR,
     rate=Rate.SEVERAL,
     fix=Safety.UNSAFE,
+    assumes="some gradient exists, all are of one dtype on one device, and the last digits may differ",
     asks=("torch",),
     triggers=((".item", "float("), ("norm(", "pow(", "** 2", "**2", "square("), ("parameters", ".grad")),
 )

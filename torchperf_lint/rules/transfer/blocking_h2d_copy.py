@@ -36,6 +36,7 @@ _WHOLE = ("int", "uint")
     message="`{copy}` makes the host wait until the copy is done, {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
+    assumes="nothing writes to the source during the copy, which is a plain tensor, and the device is not MPS",
     triggers=((".to(", ".cuda("),),
 )
 def blocking_h2d_copy(model: Model) -> Iterator[Finding]:

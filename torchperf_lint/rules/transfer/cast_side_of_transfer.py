@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     severity=Severity.WARNING,
     loses=Loss.BYTES,
     fix=Safety.SAFE,
+    assumes="floats that become integers fit, and nothing writes to the tensor before it is copied",
     triggers=((".to(", ".cuda(", ".cpu("),),
 )
 def cast_side_of_transfer(model: Model) -> Iterator[Finding]:

@@ -32,6 +32,7 @@ _KEPT = frozenset("softmax log_softmax sigmoid norm dist std prod max min amax a
     message="`{left}` fetches from the device what `{back}` sends back{waits}, {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
+    assumes="nothing writes to the result in place, floats that become integers fit, and `.view` needs no copy",
     triggers=((".cpu(", '"cpu', "'cpu", "Tensor"), (".to(", ".cuda(", ".type_as(")),
 )
 def chained_transfer(model: Model) -> Iterator[Finding]:

@@ -38,6 +38,7 @@ _SIZE_FIRST = frozenset({"torch.zeros", "torch.ones", "torch.empty"})
     message="`{factory}` builds on the CPU, and `{move}` copies the result{waits}, {where}",
     severity=Severity.WARNING,
     fix=Safety.SAFE,
+    assumes="numbers that the device draws or rounds will do, and nothing writes to the tensor in place",
     triggers=((".to(", ".cuda(", ".type_as("),),
 )
 def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
@@ -91,7 +92,7 @@ def _hoist(model: Model, move: Move, maker: Maker) -> Fix | NoFix:
     changed = hoisting.in_front(model, move.site, move.hot_path, maker)
     if changed is None:
         return NoFix.LOOP_ELSEWHERE if move.hot_path.loop is None else NoFix.VARIES
-    return Fix("build it once, before the loop", Safety.UNSAFE, changed)
+    return Fix("build it once, before the loop", Safety.UNSAFE, changed, hoisting.ASSUMES)
 
 
 def _reckon_there(model: Model, move: Move, maker: Maker) -> Fix | None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     message="`{move}` {does} {where}, though `{name}` never changes in it",
     severity=Severity.WARNING,
     fix=Safety.UNSAFE,
+    assumes="nothing in the loop changes or moves the object or writes to its copy, and the device has room",
     triggers=((".to(", ".cuda("),),
 )
 def loop_invariant_transfer(model: Model) -> Iterator[Finding]:

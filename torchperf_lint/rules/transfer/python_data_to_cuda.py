@@ -68,6 +68,7 @@ class _Packing(NamedTuple):
     message="`{call}` {takes}, {copies} to the device{waits}, {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
+    assumes="the value is a number of Python that the tensor's dtype can hold",
     triggers=((".to(", ".cuda(", ".type_as(", "tensor(", "asarray(", "Tensor("),),
 )
 def python_data_to_cuda(model: Model) -> Iterator[Finding]:
@@ -126,7 +127,7 @@ def _hoist(model: Model, site: Site, hot_path: HotPath, maker: Maker | None) -> 
     changed = hoisting.in_front(model, site, hot_path, maker)
     if changed is None:
         return NoFix.LOOP_ELSEWHERE if hot_path.loop is None else NoFix.VARIES
-    return Fix("build it once, before the loop", Safety.UNSAFE, changed)
+    return Fix("build it once, before the loop", Safety.UNSAFE, changed, hoisting.ASSUMES)
 
 
 def _packings(model: Model) -> Iterator[_Packing]:

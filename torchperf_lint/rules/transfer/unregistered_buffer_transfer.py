@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     message="`{move}` copies `{path}` from the host{waits}, {where}: it is no buffer",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
+    assumes="the tensor may be cast with the module, and nothing writes to it or needs it on the host",
     triggers=((".to(", ".cuda(", ".type_as("), "__init__"),
 )
 def unregistered_buffer_transfer(model: Model) -> Iterator[Finding]:
