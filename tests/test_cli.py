@@ -106,6 +106,9 @@ def test_fix_writes_the_safe_fixes_only(lint):
     assert status == 1
     assert out.splitlines() == [
         "a.py:2:1: TPL201 `risky` is risky",
+        "Fixed 1 finding in 1 file:",
+        "  a.py",
+        "    1 TPL102 slow-word",
         "Found 2 findings (1 fixed, 1 remaining).",
         "1 fixable with `--fix --unsafe-fixes`.",
     ]
@@ -113,8 +116,40 @@ def test_fix_writes_the_safe_fixes_only(lint):
 
 def test_fix_with_unsafe_fixes_writes_all(lint):
     path = write("a.py", "slow\nrisky\n")
-    assert lint("--fix", "--unsafe-fixes") == (0, "Found 2 findings (2 fixed, 0 remaining).\n", "")
+    status, out, err = lint("--fix", "--unsafe-fixes")
+    assert (status, err) == (0, "")
+    assert out.splitlines() == [
+        "Fixed 2 findings in 1 file:",
+        "  a.py",
+        "    1 TPL102 slow-word",
+        "    1 TPL201 risky-word, assuming that nobody minds the risk",
+        "Found 2 findings (2 fixed, 0 remaining).",
+    ]
     assert path.read_text() == "fast\ndaring\n"
+
+
+def test_what_was_fixed_is_counted_by_file_and_rule(lint):
+    write("a.py", "slow; slow\nrisky\n")
+    write("b/c.py", "slow\n")
+    write("d.py", "quiet\n")
+    _, out, _ = lint("--fix", "--unsafe-fixes", "--output-format", "concise")
+    assert out.splitlines()[:6] == [
+        "Fixed 4 findings in 2 files:",
+        "  a.py",
+        "    2 TPL102 slow-word",
+        "    1 TPL201 risky-word, assuming that nobody minds the risk",
+        "  b/c.py",
+        "    1 TPL102 slow-word",
+    ]
+
+
+@pytest.mark.parametrize("name", ["json", "json-lines", "sarif", "github", "gitlab", "junit", "checkstyle"])
+def test_what_was_fixed_is_not_in_a_format_for_machines(lint, name):
+    for options, told in (([], "Fixed 1 finding in 1 file:\n  a.py\n    1 TPL102 slow-word\n"), (["-q"], "")):
+        write("a.py", "slow\nrisky\n")
+        status, out, err = lint("--fix", "--output-format", name, *options)
+        assert (status, err) == (1, told)
+        assert "Fixed" not in out
 
 
 def test_unsafe_fixes_alone_only_count_them_in(lint):
@@ -134,7 +169,7 @@ def test_diff_shows_and_does_not_write(lint):
     path = write("a.py", b"x\r\nslow\r\n")
     write("b.py", "risky\n")
     status, out, err = lint("--diff")
-    assert (status, err) == (1, "Would fix 1 finding in 1 file.\n")
+    assert (status, err) == (1, "Would fix 1 finding in 1 file:\n  a.py\n    1 TPL102 slow-word\n")
     assert out == "--- a.py\n+++ a.py\n@@ -1,2 +1,2 @@\n x\r\n-slow\r\n+fast\r\n"
     assert path.read_bytes() == b"x\r\nslow\r\n"
     assert lint("--diff", "-q", "b.py") == (0, "", "")
@@ -440,7 +475,8 @@ def test_the_whole_process_on_a_training_loop(tmp_path):
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith(f"train.py:{FOUND_AT}: TPL102 [*] ")
     done = run("--fix", cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "Found 1 finding (1 fixed, 0 remaining).\n", "")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("    1 TPL102 item-accumulation\nFound 1 finding (1 fixed, 0 remaining).\n")
     assert SLOW_LINE not in train.read_text()
     assert run("--diff", "--unsafe-fixes", cwd=tmp_path).returncode == 0
     assert run("absent.py", cwd=tmp_path).returncode == 2

@@ -14,7 +14,7 @@ from fake_rules import HINTS, TARGET, finds, swaps, text_of, to
 from torchperf_lint.engine import jobs, trial
 from torchperf_lint.engine.declare import Rule
 from torchperf_lint.engine.edit_merge import BadEdits, apply_edits, compatible, moved
-from torchperf_lint.engine.findings import Diagnostic, Edit, Fix, NoFix, Safety
+from torchperf_lint.engine.findings import LATER, Diagnostic, Edit, Fix, NoFix, Safety
 from torchperf_lint.engine.fixer import FixReport, fix_source
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.trial import offered
@@ -23,8 +23,8 @@ from torchperf_lint.model import Site
 IMPORT = Edit(0, 0, b"import math\n")
 
 
-def fix(data: bytes, *rules: Rule, unsafe: bool = False) -> FixReport:
-    return fix_source("f.py", data, rules, TARGET, HINTS, unsafe)
+def fix(data: bytes, *rules: Rule, unsafe: bool = False, chosen: frozenset[tuple[str, int]] | None = None) -> FixReport:
+    return fix_source("f.py", data, rules, TARGET, HINTS, unsafe, chosen=chosen)
 
 
 def nothing_left(site: Site) -> Fix:
@@ -99,7 +99,7 @@ def test_fixes_go_together_unless_they_clash() -> None:
 def test_what_was_done_and_what_remains_is_reported() -> None:
     done = fix(b"x.item()\ny.cpu()\n", finds("item", fix=to("tolist()")), finds("cpu", "TPL290"))
     assert done.data == b"x.tolist()\ny.cpu()\n"
-    assert done.applied == (("TPL190", "use tolist()"),)
+    assert [(each.row, each.code, each.message) for each in done.applied] == [(1, "TPL190", "use tolist()")]
     assert done.withdrawn == ()
     assert [(each.code, each.row, each.start) for each in done.report.diagnostics] == [("TPL290", 2, 11)]
 
@@ -159,6 +159,37 @@ def test_a_fix_is_all_or_nothing() -> None:
     assert done.data == b"0\n"
 
 
+# -- a choice of fixes ---------------------------------------------------------------------------------------------
+
+
+def test_only_chosen_fixes_are_made_and_the_others_are_still_found() -> None:
+    rules = finds("item", fix=to("longer_than_before()")), finds("cpu", "TPL290", fix=to("host()"))
+    text = b"x.item()\ny.cpu()\nz.item()\n"
+    keys = [each.key for each in fix(text, *rules).applied]
+    assert keys == [("TPL190", 0), ("TPL290", 9), ("TPL190", 17)]
+    done = fix(text, *rules, chosen=frozenset(keys[1:]))
+    assert done.data == b"x.item()\ny.host()\nz.longer_than_before()\n"
+    assert [each.key for each in done.applied] == keys[1:]
+    assert [each.row for each in done.report.diagnostics if each.fix] == [1]
+    assert fix(text, *rules, chosen=frozenset()).data == text
+
+
+def test_a_fix_keeps_its_key_in_later_passes_and_one_of_a_new_finding_has_none() -> None:
+    clash = finds("cpu", "TPL290", fix=lambda site: Fix("", Safety.SAFE, (Edit(0, site.end, b"a.numpy()"),)))
+    rules = finds("item", fix=to("n()")), clash, finds("numpy", "TPL390", fix=to("m()"))
+    text = b"x = 1\n\nx.item(), y.cpu()\n"
+    done = fix(text, *rules)
+    assert done.data == b"a.m()\n"
+    assert [(each.key, each.row) for each in done.applied] == [
+        (("TPL190", 7), 3),
+        (("TPL290", 17), 3),
+        (("TPL390", LATER), 1),
+    ]
+    without = fix(text, *rules, chosen=frozenset({("TPL290", 17)}))
+    assert without.data == b"a.numpy()\n"
+    assert [each.key for each in without.applied] == [("TPL290", 17)]
+
+
 # -- withdrawal ----------------------------------------------------------------------------------------------------
 
 
@@ -211,7 +242,7 @@ def test_good_fixes_stay_beside_fixes_that_do_not_settle() -> None:
     rules = there, back, finds("numpy", "TPL390", fix=to("n()"))
     once = fix(b"x.item()\ny.numpy()\n", *rules)
     assert b"y.n()" in once.data
-    assert ("TPL390", "use n()") in once.applied
+    assert ("TPL390", "use n()") in [(each.code, each.message) for each in once.applied]
     assert fix(once.data, *rules).data == once.data
 
 

@@ -207,7 +207,7 @@ def test_fixes_are_written_or_only_tried(here: Path, fake: Rule) -> None:
     assert (here / "a.py").read_bytes() == tried.before == b"y = x.item()\n"
     (fixed,) = check(action=Action.FIX)
     assert (here / "a.py").read_bytes() == fixed.data == tried.data == b"y = 0\n"
-    assert fixed.applied == (("TPL190", "use 0"),)
+    assert [(each.code, each.message) for each in fixed.applied] == [("TPL190", "use 0")]
     assert check(action=Action.FIX)[0].applied == ()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.adopt.baseline import BadBaseline
 from torchperf_lint.adopt.sieve import sieve_for
-from torchperf_lint.check import repaired
+from torchperf_lint.check import repaired, spared_in
 from torchperf_lint.config import BadConfig
 from torchperf_lint.config_keys import checked_globs
 from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE, discover
@@ -265,7 +265,8 @@ class _Run:
         sifted = sieve.sift(found).results
         if action is Action.CHECK:
             return sifted
-        return repaired(found, sifted, lambda wanted, spared: self._judged(action, unsafe, wanted, spared))
+        spared = spared_in(found, sifted)
+        return repaired(sifted, lambda wanted, spared: self._judged(action, unsafe, wanted, spared), spared)
 
     def _judged(
         self,

@@ -3,40 +3,44 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import os
 import sys
-from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from torchperf_lint.config import BadConfig, Settings
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.executors import PROCESSES, Unusable
 from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE
-from torchperf_lint.engine.findings import Rate, Safety, Severity
+from torchperf_lint.engine.findings import Severity
 from torchperf_lint.engine.jobs import Action, Job, Result, broken, run_on
 from torchperf_lint.engine.names import is_notebook
 from torchperf_lint.engine.project import check_paths, run_in_project
+from torchperf_lint.engine.project_root import root_of
+from torchperf_lint.engine.replacing import ON_TRIAL
 from torchperf_lint.options import STANDARD_INPUT, common_folder, settings_for
-from torchperf_lint.report import FOR_PEOPLE, FORMATS, MOST_IN_FULL, WITH_OVERVIEW, Context, opening, paint, printable
-from torchperf_lint.report.groups import grouped
+from torchperf_lint.outcome import Outcome, counted, of_fixes, report
+from torchperf_lint.report import FOR_PEOPLE, Context, opening, paint, printable
 from torchperf_lint.report.progress import progress_bar
 from torchperf_lint.report.sources import unified_diff
+from torchperf_lint.syntax.identity import key_of
 from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import TextIO
 
     from torchperf_lint.adopt.sieve import Sieve
-    from torchperf_lint.engine.findings import Diagnostic
     from torchperf_lint.report import Described
+    from torchperf_lint.report.fixes import Proof
 
-    _Judge = Callable[[Action, Callable[[str], bool], Mapping[str, frozenset[tuple[str, int]]]], list[Result]]
+    Keys = frozenset[tuple[str, int]]
+    _Judge = Callable[[Action, Callable[[str], bool], Mapping[str, Keys], Mapping[str, Keys]], list[Result]]
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
+
+_NOTHING: Mapping[str, Keys] = {}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -91,10 +95,25 @@ def _sifts(options: argparse.Namespace, settings: Settings) -> bool:
 def _run(options: argparse.Namespace, settings: Settings, sieve: Sieve | None) -> int:
     """Judge, take out what does not count, and do with the rest what the options say."""
     action = _action(options)
-    judge = _judge_of_input(options, settings) if STANDARD_INPUT in options.paths else _judge(options, settings)
-    known, stale = 0, ""
+    reads_input = STANDARD_INPUT in options.paths
+    judge = _judge_of_input(options, settings) if reads_input else _judge(options, settings)
+    guard = None
+    if action is Action.FIX and not reads_input:
+        root = _root(options, settings)
+        if os.path.isdir(os.path.join(root, ON_TRIAL)):
+            from torchperf_lint.guarded.fixing import Refused, put_back
+
+            try:
+                put_back(root)
+            except Refused as error:
+                return complain(f"torchperf-lint: error: {error}")
+        if options.checked and settings.check_with is None:
+            return complain("torchperf-lint: error: --checked needs a setting `check-with`, and there is none")
+        guard = settings.check_with if options.checked or options.check_with is not None else None
+    made = action if guard is None else Action.TRY
+    known, stale, spared, proof = 0, "", _NOTHING, None
     try:
-        results = judge(action if sieve is None else Action.CHECK, sieve.wants if sieve is not None else _any, {})
+        results = judge(made if sieve is None else Action.CHECK, sieve.wants if sieve is not None else _any, {}, {})
         if sieve is not None and options.write_baseline:
             return _write_baseline(results, sieve, options)
         if sieve is not None:
@@ -102,15 +121,26 @@ def _run(options: argparse.Namespace, settings: Settings, sieve: Sieve | None) -
             known, stale = sifted.known, sieve.told_of(sifted.stale)
             found, results = results, sifted.results
             if action is not Action.CHECK:
-                reads_input = STANDARD_INPUT in options.paths  # then its text is printed in any case
-                results = repaired(found, results, functools.partial(judge, action), always=reads_input)
+                spared = spared_in(found, results, always=reads_input)  # a text that is read is printed in any case
+                results = repaired(results, lambda wanted, spared: judge(made, wanted, spared, {}), spared)
+        if guard is not None:
+            from torchperf_lint.guarded.fixing import Refused, fixed
+
+            def again(path: str, chosen: Keys) -> Result:
+                (result,) = judge(Action.TRY, lambda other: other == path, spared, {path: chosen})
+                return result
+
+            try:
+                results, proof = fixed(results, again, guard, root, quiet=options.quiet)
+            except Refused as error:
+                return complain(f"torchperf-lint: error: {error}")
     except Unusable as error:
         return complain(f"torchperf-lint: error: {error}")
     if options.add_noqa:
         return _add_noqa(results, options)
     # As in any filter, the fixed text goes to stdout and the report elsewhere.
-    filters = STANDARD_INPUT in options.paths and action is Action.FIX
-    status = _finish(results, options, settings, sys.stderr if filters else sys.stdout, known)
+    filters = reads_input and action is Action.FIX
+    status = _finish(results, options, settings, sys.stderr if filters else sys.stdout, known, proof)
     if stale and not options.quiet:
         print(f"warning: {stale}", file=sys.stderr)
     return status
@@ -120,16 +150,18 @@ def _any(path: str) -> bool:
     return True
 
 
-def repaired(
-    found: Sequence[Result],
-    sifted: Sequence[Result],
-    judge: Callable[[Callable[[str], bool], Mapping[str, frozenset[tuple[str, int]]]], list[Result]],
-    *,
-    always: bool = False,
-) -> list[Result]:
-    """The results after the fixes of the findings that count; the others are spared.
+def _root(options: argparse.Namespace, settings: Settings) -> str:
+    """The folder of the configuration, or else the root of the project that is linted."""
+    if settings.source is not None:
+        return settings.root
+    place = common_folder(options)
+    return root_of([key_of(place if os.path.isfile(place) else os.path.join(place, os.curdir, "any"))])
 
-    `judge` takes what files are wanted, and what is spared in each; `always` asks it about files without fixes, too.
+
+def spared_in(found: Sequence[Result], sifted: Sequence[Result], *, always: bool = False) -> dict[str, Keys]:
+    """By path, what fixes have to spare so that only the findings that count are fixed.
+
+    It has the files with such fixes; with `always`, those without any as well.
     """
     spared = {}
     for before, after in zip(found, sifted, strict=True):
@@ -137,6 +169,18 @@ def repaired(
         if always or any(each.fix is not None for each in counting):
             left_out = (each for each in before.report.diagnostics if each not in counting)
             spared[after.path] = frozenset((each.code, each.start) for each in left_out)
+    return spared
+
+
+def repaired(
+    sifted: Sequence[Result],
+    judge: Callable[[Callable[[str], bool], Mapping[str, Keys]], list[Result]],
+    spared: Mapping[str, Keys],
+) -> list[Result]:
+    """The results after the fixes of the findings that count.
+
+    `judge` takes what files are wanted, and what is spared in each.
+    """
     again = {each.path: each for each in judge(spared.__contains__, spared)} if spared else {}
     return [again.get(each.path, each) for each in sifted]
 
@@ -146,7 +190,7 @@ def _write_baseline(results: Sequence[Result], sieve: Sieve, options: argparse.N
     baseline = sieve.written(results)
     baseline.write()
     if not options.quiet:
-        print(f"Wrote {_counted(len(baseline))} to {printable(baseline.path)}.", file=sys.stderr)
+        print(f"Wrote {counted(len(baseline))} to {printable(baseline.path)}.", file=sys.stderr)
     failures = [result.report.failure for result in results if result.report.failure is not None]
     for failure in failures:
         complain(str(failure))
@@ -160,14 +204,14 @@ def _add_noqa(results: Sequence[Result], options: argparse.Namespace) -> int:
     silenced = add_noqa(results)
     if not options.quiet:
         files = f"{silenced.files} file{'' if silenced.files == 1 else 's'}"
-        print(f"Silenced {_counted(silenced.findings)} by `# noqa` in {files}.", file=sys.stderr)
+        print(f"Silenced {counted(silenced.findings)} by `# noqa` in {files}.", file=sys.stderr)
     for each in silenced.left:
         unused = each.code == registry.UNUSED_SUPPRESSION
         why = "`--fix` takes the comment out" if unused else "no row of its statement takes a comment"
         print(f"{opening(each.path)}:{each.row}: warning: {each.code} is not silenced: {why}", file=sys.stderr)
     for path, count in silenced.notebooks.items():
         verb = "is" if count == 1 else "are"
-        told = f"{_counted(count)} {verb} not silenced: no comments are written into notebooks"
+        told = f"{counted(count)} {verb} not silenced: no comments are written into notebooks"
         print(f"{opening(path)}: warning: {told}", file=sys.stderr)
     failures = [result.report.failure for result in results if result.report.failure is not None]
     for failure in (*failures, *silenced.failures):
@@ -187,7 +231,7 @@ def _judge(options: argparse.Namespace, settings: Settings) -> _Judge:
     """What judges the files of the run: those that are wanted, sparing the findings that it is given by file."""
 
     def judged(
-        action: Action, wanted: Callable[[str], bool], spared: Mapping[str, frozenset[tuple[str, int]]]
+        action: Action, wanted: Callable[[str], bool], spared: Mapping[str, Keys], chosen: Mapping[str, Keys]
     ) -> list[Result]:
         bar = contextlib.nullcontext() if options.quiet else progress_bar(sys.stderr, colour=not options.no_color)
         with bar as progress:
@@ -210,6 +254,7 @@ def _judge(options: argparse.Namespace, settings: Settings) -> _Judge:
                     least=settings.min_confidence,
                     wanted=wanted,
                     spared=spared,
+                    chosen=chosen,
                 )
             )
         if not results and wanted is _any:
@@ -233,7 +278,7 @@ def _judge_of_input(options: argparse.Namespace, settings: Settings) -> _Judge:
     data = sys.stdin.buffer.read()
 
     def judged(
-        action: Action, wanted: Callable[[str], bool], spared: Mapping[str, frozenset[tuple[str, int]]]
+        action: Action, wanted: Callable[[str], bool], spared: Mapping[str, Keys], chosen: Mapping[str, Keys]
     ) -> list[Result]:
         asked = (action, options.unsafe_fixes, unused, own_versions, settings.min_confidence)
         job = Job(path, codes, settings.target, settings.hints, *asked, spared.get(path, frozenset()))
@@ -264,10 +309,17 @@ def _cache(options: argparse.Namespace) -> str | None:
     return CACHE_FOLDER if options.cache_dir is None else os.path.abspath(options.cache_dir)
 
 
-def _finish(results: Sequence[Result], options: argparse.Namespace, settings: Settings, out: TextIO, known: int) -> int:
+def _finish(
+    results: Sequence[Result],
+    options: argparse.Namespace,
+    settings: Settings,
+    out: TextIO,
+    known: int,
+    proof: Proof | None,
+) -> int:
     """Print the results' report, or write it where the options say; return the exit status.
 
-    `known` is the number of findings that the baseline holds.
+    `known` is the number of findings that the baseline holds, `proof` what the user's command said of the fixes.
     """
     written = None if options.output_file is None else io.StringIO()
     into_file = written is not None
@@ -280,20 +332,23 @@ def _finish(results: Sequence[Result], options: argparse.Namespace, settings: Se
     context = Context(texts.__getitem__, colour, options.unsafe_fixes, failures, described, width, _again(options))
     outcome = Outcome(
         [found for part in parts for found in part.report.diagnostics],
-        sum(len(result.applied) for result in results),
+        tuple(each for result in results for each in result.applied),
         len(failures),
         known,
+        proof,
     )
     changed = [result for result in results if result.data != result.before]
     if options.diff:
         for result in changed:
             for line in _diff(result, context, out.isatty()):
                 print(line, file=out)
-        if not options.quiet:
-            files = f"{len(changed)} file{'' if len(changed) == 1 else 's'}"
-            print(f"Would fix {_counted(outcome.fixed)} in {files}.", file=sys.stderr)
+        _say_fixes(outcome, "Would fix", options, context)
+        if not outcome.applied and not options.quiet:
+            print("Would fix 0 findings in 0 files.", file=sys.stderr)
     else:
         report(outcome, options, context, out)
+        if options.output_format not in FOR_PEOPLE:
+            _say_fixes(outcome, "Fixed", options, context)
     out.flush()
     unwritten = written is not None and not _write_output(options.output_file, written.getvalue())
     for result in results:
@@ -310,6 +365,13 @@ def _finish(results: Sequence[Result], options: argparse.Namespace, settings: Se
         return FINDINGS if changed else CLEAN
     counting = any(Severity(each.severity).satisfies(settings.fail_on) for each in outcome.diagnostics)
     return FINDINGS if counting else CLEAN
+
+
+def _say_fixes(outcome: Outcome, title: str, options: argparse.Namespace, context: Context) -> None:
+    """Print on stderr what was fixed, or would be."""
+    if not options.quiet:
+        for line in of_fixes(outcome, title, context._replace(colour=colours_on(sys.stderr, options))):
+            print(line, file=sys.stderr)
 
 
 def _in_cells(results: Sequence[Result]) -> Sequence[Result]:
@@ -354,53 +416,6 @@ def complain(line: str) -> int:
     return FAILED
 
 
-class Outcome(NamedTuple):
-    """The remaining findings, sorted by path, and the numbers of fixed and of known ones, and of unchecked files."""
-
-    diagnostics: list[Diagnostic]
-    fixed: int = 0
-    unchecked: int = 0
-    known: int = 0
-
-
-def report(outcome: Outcome, options: argparse.Namespace, context: Context, out: TextIO) -> None:
-    """Print the findings, or their statistics, and a summary."""
-    for line in _lines(outcome, options, context):
-        print(line, file=out)
-
-
-def _lines(outcome: Outcome, options: argparse.Namespace, context: Context) -> Iterator[str]:
-    found, name = outcome.diagnostics, options.output_format
-    render = _renderer(options)
-    if name == "summary" and not options.statistics:
-        if not options.quiet:
-            yield from totals(outcome)
-        yield from render(found, context)
-        return
-    yield from render(found, context)
-    if options.quiet or name not in FOR_PEOPLE:
-        return
-    yield from totals(outcome)
-    if name in WITH_OVERVIEW and not options.statistics and len(found) > MOST_IN_FULL:
-        from torchperf_lint.report import overview
-
-        yield from overview.render(found, context)
-    else:
-        yield from fixable(outcome, context)
-
-
-def _renderer(options: argparse.Namespace) -> Callable[[Iterable[Diagnostic], Context], Iterator[str]]:
-    if options.statistics:
-        from torchperf_lint.report import statistics
-
-        return statistics.render_json if options.output_format == "json" else statistics.render
-    import importlib
-
-    module = importlib.import_module(f"torchperf_lint.report.{FORMATS[options.output_format]}")
-    render: Callable[[Iterable[Diagnostic], Context], Iterator[str]] = module.render
-    return render
-
-
 def described(code: str) -> Described | None:
     """What the rule's declaration and page say; None where the code is of no rule, or no page is installed."""
     from torchperf_lint import pages
@@ -421,40 +436,6 @@ def described(code: str) -> Described | None:
     page = pages.parse_page(text)
     about = page.sections.get("What it does", "")
     return Described(page.summary.rstrip("."), about, text, category, severity.value, default)
-
-
-def totals(outcome: Outcome) -> Iterator[str]:
-    """The number of findings, and how often their costs are paid."""
-    remaining = len(outcome.diagnostics)
-    total = remaining + outcome.fixed
-    beside = f" besides {outcome.known} of the baseline" if outcome.known else ""
-    if not total:
-        files = f"{outcome.unchecked} file{'' if outcome.unchecked == 1 else 's'}"
-        yield f"No findings{beside}; {files} could not be checked." if outcome.unchecked else f"No findings{beside}."
-        return
-    split = f" ({outcome.fixed} fixed, {remaining} remaining)" if outcome.fixed else ""
-    places = len(grouped(outcome.diagnostics))
-    where = f" at {places} place{'' if places == 1 else 's'}" if places < remaining else ""
-    yield f"Found {_counted(total)}{split}{where}{beside}."
-    rates = Counter(each.cost.rate for each in outcome.diagnostics if each.cost is not None)
-    if len(rates) > 1:
-        yield f"{', '.join(f'{rates[rate]} {rate.value}' for rate in Rate if rate in rates)}."
-
-
-def fixable(outcome: Outcome, context: Context) -> Iterator[str]:
-    """How many of the remaining findings a fix would repair."""
-    count = sum(map(context.fixable, outcome.diagnostics))
-    unsafe = sum(1 for each in outcome.diagnostics if each.fix and each.fix.safety is Safety.UNSAFE)
-    hidden = 0 if context.unsafe else unsafe
-    if count:
-        more = f" ({hidden} more with `--unsafe-fixes`)" if hidden else ""
-        yield f"[*] {count} fixable with `--fix`{more}."
-    elif hidden:
-        yield f"{hidden} fixable with `--fix --unsafe-fixes`."
-
-
-def _counted(findings: int) -> str:
-    return f"{findings} finding{'' if findings == 1 else 's'}"
 
 
 def colours_on(stream: TextIO, options: argparse.Namespace) -> bool:

@@ -61,6 +61,7 @@ class Settings(NamedTuple):
     min_severity: Severity = Severity.NOTE
     fail_on: Severity = Severity.NOTE
     baseline: str | None = None  # absolute, or as the command line names it
+    check_with: str | None = None  # a command line
 
     @property
     def target(self) -> Target:

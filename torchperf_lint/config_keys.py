@@ -37,6 +37,7 @@ class Form(enum.Enum):
     CONFIDENCE = '`"proven"` or `"likely"`'
     SEVERITY = '`"error"`, `"warning"` or `"note"`'
     FILE = "path"
+    COMMAND = "command line"
 
 
 class Key(NamedTuple):
@@ -118,6 +119,22 @@ def _file(value: Any) -> str:
     return value
 
 
+def checked_command(value: object) -> str:
+    """The command line unchanged; raise WrongType where a shell could not split it into words, or it has none."""
+    import shlex
+
+    if not isinstance(value, str):
+        raise WrongType(f"must be a string, not {_toml_name(value)}")
+    try:
+        words = shlex.split(value)
+    except ValueError as error:
+        reason = str(error)
+        raise WrongType(f"`{value}` is no command line: {reason[:1].lower()}{reason[1:]}") from None
+    if not words or "\0" in value:
+        raise WrongType("names no command")
+    return value
+
+
 def checked_selectors(selectors: Iterable[str]) -> tuple[str, ...]:
     """The selectors unchanged; raise registry.UnknownSelector for the first that names no rule."""
     checked = tuple(selectors)
@@ -144,6 +161,7 @@ _READERS: dict[Form, Callable[[Any], Any]] = {
     Form.CONFIDENCE: checked_confidence,
     Form.SEVERITY: _severity,
     Form.FILE: _file,
+    Form.COMMAND: checked_command,
 }
 
 KEYS = {
@@ -238,6 +256,14 @@ KEYS = {
             "none",
             '"torchperf-baseline.json"',
             "--baseline",
+        ),
+        Key(
+            "check-with",
+            Form.COMMAND,
+            "the command that `--fix --checked` runs, in this folder: fixes stay as far as it passes with them",
+            "none",
+            '"python -m pytest -q tests"',
+            "--check-with",
         ),
     )
 }

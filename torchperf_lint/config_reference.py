@@ -22,13 +22,15 @@ _NOT_BLANK = r"^[^\x00]+$"
 _MARKS = r"\s!-/:-@\[-^`{-~"  # what no name holds, but for letters beyond ASCII, which dialects see differently
 _PART = rf"[^{_MARKS}0-9][^{_MARKS}]*"
 _GLOB = r"[^\s]"
+_WORDS = r"^[^\x00]*[^\x00\s][^\x00]*$"
 
 
 def schema() -> dict[str, Any]:
     """The JSON schema of `torchperf-lint.toml`, and of the table in pyproject.toml.
 
     It accepts all that the configuration accepts. It refuses the rest as well, but for globs, where it only asks for
-    some text, and for names with letters beyond ASCII, where it does not know which of these Python takes.
+    some text, for names with letters beyond ASCII, where it does not know which of these Python takes, and for quotes
+    in command lines.
     """
     properties = {}
     for name, key in KEYS.items():
@@ -71,6 +73,8 @@ def _of_form(form: Form) -> dict[str, Any]:
             return {"enum": [each.value for each in Severity]}
         case Form.FILE:
             return {"type": "string", "pattern": _NOT_BLANK}
+        case Form.COMMAND:
+            return {"type": "string", "pattern": _WORDS}
 
 
 def _selectors() -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint import __version__
 from torchperf_lint.config import Settings, load
-from torchperf_lint.config_keys import checked_files, checked_globs, checked_selectors
+from torchperf_lint.config_keys import WrongType, checked_command, checked_files, checked_globs, checked_selectors
 from torchperf_lint.engine.findings import BadConfidence, BadSeverity, checked_confidence, checked_severity
 from torchperf_lint.engine.globs import BadGlob
 from torchperf_lint.engine.registry import UnknownSelector
@@ -83,6 +83,16 @@ def _at_odds(options: argparse.Namespace) -> str | None:
             return f"{name} takes the findings as they are: it cannot stand beside {beside[0]}"
         if given and reads_input:
             return f"{name} is for files: it cannot stand beside the path `-`"
+    if options.check_with is not None or options.checked:
+        name = "--checked" if options.check_with is None else "--check-with"
+        if options.checked and options.check_with is not None:
+            return "--checked runs the command of the configuration: it cannot stand beside --check-with"
+        if options.diff:
+            return f"{name} tries what is written: it cannot stand beside --diff"
+        if not options.fix:
+            return f"{name} tries what --fix writes: it needs --fix"
+        if reads_input:
+            return f"{name} is for files: it cannot stand beside the path `-`"
     if options.changed_since is not None and reads_input:
         return "--changed-since is for files: it cannot stand beside the path `-`"
     if options.changed_since is not None and options.write_baseline:
@@ -117,6 +127,13 @@ def check_parser(*, with_paths: bool = True) -> argparse.ArgumentParser:
     add("--fix", action="store_true", help="apply the safe fixes")
     add("--unsafe-fixes", action="store_true", help="with --fix or --diff: the unsafe fixes as well")
     add("--diff", action="store_true", help="show what --fix would change, write nothing")
+    add(
+        "--check-with",
+        type=_command,
+        metavar="COMMAND",
+        help="with --fix: keep the fixes only as far as this command passes, such as 'pytest -q'",
+    )
+    add("--checked", action="store_true", help="the same with the command of the setting `check-with`")
     add("--add-noqa", action="store_true", help="write a `# noqa` comment behind each finding")
 
     add = parser.add_argument_group("rules").add_argument
@@ -241,6 +258,13 @@ def _file(text: str) -> str:
     return text
 
 
+def _command(text: str) -> str:
+    try:
+        return checked_command(text)
+    except WrongType as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _commit(text: str) -> str:
     # As above.
     if not text:
@@ -310,11 +334,18 @@ OF_SETTINGS = {
     **dict.fromkeys(
         ("select", "exclude", "target_torch", "target_torchmetrics", "min_confidence", "min_severity", "fail_on")
     ),
-    **dict.fromkeys(("per_file_ignores", "baseline")),
+    **dict.fromkeys(("per_file_ignores", "baseline", "check_with")),
     **dict.fromkeys(("ignore", "extend_select", "extend_exclude", "extend_per_file_ignores"), ()),
     "no_baseline": False,
 }
 """What the options that change settings hold where none is given, for commands without them."""
+
+
+OF_FIELDS = (
+    *("target_torch", "target_torchmetrics", "min_confidence", "min_severity", "fail_on"),
+    *("baseline", "check_with"),
+)
+"""Options whose value takes the place of the configuration's."""
 
 
 def settings_for(options: argparse.Namespace) -> Settings:
@@ -325,11 +356,7 @@ def settings_for(options: argparse.Namespace) -> Settings:
         checked_selectors(options.ignore),
         checked_selectors(options.extend_select),
     )
-    replaced = {
-        name: getattr(options, name)
-        for name in ("target_torch", "target_torchmetrics", "min_confidence", "min_severity", "fail_on", "baseline")
-        if getattr(options, name) is not None
-    }
+    replaced = {name: getattr(options, name) for name in OF_FIELDS if getattr(options, name) is not None}
     if options.no_baseline:
         replaced["baseline"] = None
     if options.exclude is not None:

@@ -282,6 +282,32 @@ class Diagnostic(NamedTuple):
     no_fix: str | None = None  # the identifier of a NoFix
 
 
+LATER = -1
+"""The start of a finding that only other fixes have brought about."""
+
+
+class Applied(NamedTuple):
+    """An applied fix, with the rule and the place of its finding in the text before any fix, or the start LATER.
+
+    `row` is 1-based; of a finding with the start LATER it is that in the text where it was found. `path` is the file,
+    or the cell of a notebook.
+    """
+
+    path: str
+    row: int
+    code: str
+    name: str
+    message: str
+    safety: Safety
+    assumes: str
+    start: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What `chosen` names it by."""
+        return self.code, self.start
+
+
 class Failure(NamedTuple):
     """A file or a piece of configuration that could not be processed: one line for the user, exit status 2."""
 

@@ -5,29 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.edit_merge import compatible, moved
-from torchperf_lint.engine.findings import Confidence, Safety
+from torchperf_lint.engine.findings import LATER, Applied, Confidence, Safety
 from torchperf_lint.engine.layout import STANDARD_LENGTH, laid_out
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.trial import Rejected, edits_of, has_lessened, offered, written
 from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from torchperf_lint.engine.declare import Rule
-    from torchperf_lint.engine.findings import Diagnostic
+    from torchperf_lint.engine.findings import Diagnostic, Fix
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.model.program import Program
 
 MOST_PASSES = 10
-
-
-class Applied(NamedTuple):
-    """An applied fix."""
-
-    code: str
-    message: str
 
 
 class Withdrawn(NamedTuple):
@@ -55,6 +48,7 @@ class _State(NamedTuple):
     """The file after some passes.
 
     `barred` has the code and place of the findings whose fixes were withdrawn, `spared` of those to leave alone.
+    `origins` has the starts in the text before any fix, by those in `data`.
     """
 
     data: bytes
@@ -63,6 +57,11 @@ class _State(NamedTuple):
     withdrawn: tuple[Withdrawn, ...] = ()
     barred: frozenset[tuple[str, int]] = frozenset()
     spared: frozenset[tuple[str, int]] = frozenset()
+    origins: Mapping[int, int] = {}
+
+    def key(self, found: Diagnostic) -> tuple[str, int]:
+        """What `chosen` names the finding by."""
+        return found.code, self.origins.get(found.start, LATER)
 
 
 def fix_source(
@@ -79,13 +78,15 @@ def fix_source(
     least: Confidence = Confidence.LIKELY,
     line_length: int = STANDARD_LENGTH,
     spared: frozenset[tuple[str, int]] = frozenset(),
+    chosen: frozenset[tuple[str, int]] | None = None,
 ) -> FixReport:
     """Fix the bytes of one file; never raises because of the file's content.
 
     SAFE fixes are applied and, with `unsafe`, UNSAFE ones; SHOWN ones never. A fix is withdrawn, and reported as
     such, if its result does not parse or does not reduce its rule's findings. Where the passes do not converge,
     the state with the fewest findings is returned. The fixes are laid out for lines of `line_length` columns.
-    `least` is as for `check_source`. `spared` has the code and start of findings that are neither fixed nor reported.
+    `least` is as for `check_source`. `spared` has the code and start of findings that are neither fixed nor reported,
+    `chosen` the keys of the only fixes to apply (None: all), as `Applied` has them.
     """
 
     def check(text: bytes) -> FileReport:
@@ -101,22 +102,30 @@ def fix_source(
     def finished(state: _State) -> FixReport:
         remaining = tried(_remaining(state), state.data)
         unfixed = remaining if state.data == data else tried(_remaining(first), data)
-        return FixReport(state.data, state.applied, state.withdrawn, remaining, unfixed)
+        return FixReport(state.data, _placed(state.applied, first), state.withdrawn, remaining, unfixed)
 
-    best = state = first = _State(data, check(data), spared=spared)
+    report = check(data)
+    origins = {each.start: each.start for each in report.diagnostics}
+    best = state = first = _State(data, report, spared=spared, origins=origins)
     for _ in range(MOST_PASSES):
-        wanted = _wanted(state, unsafe)
+        wanted = _wanted(state, unsafe, chosen)
         if not wanted:
             return finished(state)
         state = _one_pass(path, state, wanted, check, line_length)
         if len(state.report.diagnostics) < len(best.report.diagnostics):
             best = state
-    unsettled = _wanted(state, unsafe)
+    unsettled = _wanted(state, unsafe, chosen)
     if unsettled:
-        unsettled = _wanted(best, unsafe)
+        unsettled = _wanted(best, unsafe, chosen)
         reason = f"the fixes of the file do not settle within {MOST_PASSES} passes"
         state = _barring(best, unsettled, _withdraw(unsettled, reason))
     return finished(state)
+
+
+def _placed(applied: tuple[Applied, ...], first: _State) -> tuple[Applied, ...]:
+    """The fixes with the rows of the text before any fix."""
+    rows = {each.start: each.row for each in first.report.diagnostics}
+    return tuple(each._replace(row=rows.get(each.start, each.row)) for each in applied)
 
 
 def _remaining(state: _State) -> FileReport:
@@ -129,7 +138,7 @@ def _remaining(state: _State) -> FileReport:
     return state.report._replace(diagnostics=tuple(left))
 
 
-def _wanted(state: _State, unsafe: bool) -> list[Diagnostic]:
+def _wanted(state: _State, unsafe: bool, chosen: frozenset[tuple[str, int]] | None) -> list[Diagnostic]:
     """The findings whose fixes are permitted and have not failed before."""
     worst = Safety.UNSAFE if unsafe else Safety.SAFE
     return [
@@ -138,6 +147,7 @@ def _wanted(state: _State, unsafe: bool) -> list[Diagnostic]:
         if each.fix is not None
         and each.fix.safety.rank <= worst.rank
         and (each.code, each.start) not in state.barred | state.spared
+        and (chosen is None or state.key(each) in chosen)
     ]
 
 
@@ -170,10 +180,17 @@ def _one_pass(
     return _State(
         data,
         report,
-        (*state.applied, *(Applied(each.code, each.fix.message) for each in accepted if each.fix)),
+        (*state.applied, *(_applied(each, each.fix, state) for each in accepted if each.fix)),
         state.withdrawn,
-        *(frozenset((code, moved(start, edits)) for code, start in each) for each in (state.barred, state.spared)),
+        barred=frozenset((code, moved(start, edits)) for code, start in state.barred),
+        spared=frozenset((code, moved(start, edits)) for code, start in state.spared),
+        origins={moved(now, edits): start for now, start in state.origins.items()},
     )
+
+
+def _applied(found: Diagnostic, fix: Fix, state: _State) -> Applied:
+    _, start = state.key(found)
+    return Applied(found.path, found.row, found.code, found.name, fix.message, fix.safety, fix.assumes, start)
 
 
 def _attempt(

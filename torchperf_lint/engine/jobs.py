@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from torchperf_lint.engine.declare import Rule
-    from torchperf_lint.engine.fixer import Applied, Withdrawn
+    from torchperf_lint.engine.findings import Applied
+    from torchperf_lint.engine.fixer import Withdrawn
     from torchperf_lint.engine.line_length import LineLengths
     from torchperf_lint.engine.project_snapshot import Snapshot
     from torchperf_lint.engine.requirements import Requirements
@@ -46,7 +47,7 @@ class Job(NamedTuple):
 
     `own_versions`: versions that `target` leaves open, and the length of lines, are looked up in the project's own
     files. `spared`: findings, by code and start, that FIX and TRY neither fix nor report. `keeps`: the result has a
-    fingerprint, to be stored.
+    fingerprint, to be stored. `chosen`: keys of the only fixes to apply, as for `fix_source`.
     """
 
     path: str
@@ -60,6 +61,7 @@ class Job(NamedTuple):
     least: Confidence = Confidence.LIKELY
     spared: frozenset[tuple[str, int]] = frozenset()
     keeps: bool = False
+    chosen: frozenset[tuple[str, int]] | None = None
 
 
 class Result(NamedTuple):
@@ -180,6 +182,7 @@ def run_on_python(
             least=job.least,
             line_length=length(),
             spared=job.spared,
+            chosen=job.chosen,
         )
     finally:
         if program is not None and (fixed is None or fixed.applied or fixed.withdrawn):

@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.edit_merge import BadEdits, apply_edits
-from torchperf_lint.engine.findings import Because, CellPath, Edit, Failure, NoFix
+from torchperf_lint.engine.findings import LATER, Because, CellPath, Edit, Failure, NoFix
 from torchperf_lint.engine.mishaps import one_line
 from torchperf_lint.engine.names import is_notebook
 from torchperf_lint.engine.runner import LARGEST, FileReport
@@ -17,7 +17,7 @@ from torchperf_lint.syntax.source import Source, Unreadable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from torchperf_lint.engine.findings import Diagnostic, Fix
+    from torchperf_lint.engine.findings import Applied, Diagnostic, Fix
     from torchperf_lint.engine.jobs import Job, Result
     from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.model.program import Program
@@ -80,8 +80,17 @@ def run_on_notebook(
         unfixed=_writable(result.unfixed, notebook),
         before=data,
         data=after,
+        applied=tuple(_in_its_cell(each, notebook) for each in result.applied),
         fingerprint=None,
     )
+
+
+def _in_its_cell(applied: Applied, notebook: Notebook) -> Applied:
+    """The fix with the cell and the row that its finding had; as it is where only other fixes brought that about."""
+    if applied.start == LATER:
+        return applied
+    place = notebook.place(applied.row, 1)
+    return applied._replace(path=CellPath(notebook.path, place.cell), row=place.row)
 
 
 def _failure(notebook: Notebook) -> Failure | None:

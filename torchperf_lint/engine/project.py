@@ -47,6 +47,7 @@ def check_paths(
     least: Confidence = Confidence.LIKELY,
     wanted: Callable[[str], bool] = lambda path: True,
     spared: Mapping[str, frozenset[tuple[str, int]]] | None = None,
+    chosen: Mapping[str, frozenset[tuple[str, int]]] | None = None,
 ) -> Iterator[Result]:
     """Yield the result of every file under `paths`, sorted by path, the same for any number of `jobs`.
 
@@ -55,8 +56,8 @@ def check_paths(
     `root` are as for `files.discover`, `cache` as for `gather`. `jobs` None uses one process per available core, if
     `executor` (see `checked_executor`) starts processes. `progress` is called with the number of checked files and
     their total. An unreadable file gives a result with a failure. `own_versions` and `least` are as in Job. Only
-    files that are `wanted` get a result, judged as parts of the same project. `spared` has `Job.spared` by path. Raise
-    `Unusable` where the executor fails, before anything is written.
+    files that are `wanted` get a result, judged as parts of the same project. `spared` and `chosen` have those of Job
+    by path. Raise `Unusable` where the executor fails, before anything is written.
     """
     requirements.cache_clear()
     line_lengths.cache_clear()
@@ -64,11 +65,12 @@ def check_paths(
     for folder in found.leftovers:
         remove_leftover(folder)
     work = [
-        Job(path, codes, target, hints, action, unsafe, reports_unused(path), own_versions, least, held)
+        Job(path, codes, target, hints, action, unsafe, reports_unused(path), own_versions, least, held, chosen=only)
         for path in found.files
         if wanted(path)
         for codes in [tuple(rule.code for rule in rules_for(path))]
         for held in [spared.get(path, frozenset()) if spared else frozenset()]
+        for only in [chosen.get(path) if chosen else None]
     ]
     workers = workers_of(executor, jobs)
     snapshot = functools.cache(functools.partial(_gathered, found.files, hints, cache, workers))

@@ -16,6 +16,9 @@ import time
 UNFINISHED = ".torchperf-lint-"
 """Prefix of these folders' names."""
 
+ON_TRIAL = UNFINISHED + "check-with"
+"""The folder in a project's root with the journal of files that are tried in several states."""
+
 _IGNORE, _NEW = ".gitignore", "new"
 """Everything in such a folder; its `.gitignore` is locked until the file is replaced."""
 
@@ -33,10 +36,16 @@ def write_atomically(path: str, data: bytes) -> None:
     write permission counts as a failure even for root.
     """
     target = os.path.realpath(path)
+    replace(target, data, writable(path))
+
+
+def writable(path: str) -> os.stat_result:
+    """The status of a file; raise OSError where it may not be written to."""
+    target = os.path.realpath(path)
     was = os.stat(target)
     if not was.st_mode & 0o222 or not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, "the file is read-only", path)
-    replace(target, data, was)
+    return was
 
 
 def prepare_output(path: str) -> None:
@@ -75,7 +84,7 @@ def replace(target: str, data: bytes, was: os.stat_result | None = None, mode: i
     try:
         with open(os.path.join(folder, _IGNORE), "xb", buffering=0) as ignore:
             with contextlib.suppress(OSError):  # this file system has no locks
-                _lock(ignore.fileno())
+                lock(ignore.fileno())
             ignore.write(b"*\n")
             new = os.path.join(folder, _NEW)
             with open(new, "xb", opener=lambda path, flags: os.open(path, flags, mode)) as file:
@@ -90,8 +99,8 @@ def replace(target: str, data: bytes, was: os.stat_result | None = None, mode: i
             _remove(folder)
 
 
-def _lock(handle: int) -> None:
-    """Lock an open file until it is closed; raise OSError where it is locked or cannot be."""
+def lock(handle: int) -> None:
+    """Lock an open file until it is closed; raise BlockingIOError where it is locked, or OSError where it cannot be."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -125,7 +134,7 @@ def _is_left(folder: str) -> bool:
         if not stat.S_ISREG(os.lstat(place).st_mode):
             return False
         with open(place, "rb") as ignore:
-            _lock(ignore.fileno())
+            lock(ignore.fileno())
     except FileNotFoundError:
         return True
     except OSError:

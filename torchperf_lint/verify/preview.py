@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from torchperf_lint.engine.fixer import Applied
+    from torchperf_lint.engine.findings import Applied
     from torchperf_lint.verify.mirror import Earlier
     from torchperf_lint.verify.runs import Run
     from torchperf_lint.verify.sources import Linter, Sources
