@@ -23,6 +23,7 @@ from torchperf_lint.model.syntax.slots import (
     State,
     asked,
     changes_in,
+    entry,
     is_empty,
     is_extent,
     keeps,
@@ -59,7 +60,7 @@ class FirstPass:
 
     def alone_enters(self, test: ast.expr, taken: bool) -> bool:
         """Whether only the first pass finds the test true (or false, if not `taken`)."""
-        slots = asked(test, taken)
+        slots = [*(found := asked(test, taken)), *self._looked_up(found)]
         if not slots:
             return False
         if any(self._is_lazy(slot) for slot in slots):
@@ -68,6 +69,15 @@ class FirstPass:
         if any(_counts_passes(slot, loop) for slot in slots):
             return True
         return any(self._lasts(self._refined(slot), loop) for slot in slots)
+
+    def _looked_up(self, slots: list[Slot]) -> Iterator[Slot]:
+        """The entry that a tested name holds: `x = cache.get(key)` before `if x is None`."""
+        place = self._index.places[self._at]
+        for slot in slots:
+            before = (change for each in reversed(place.block[: place.position]) for change in changes_in(each))
+            bound = next((change for change in before if change.path == slot.path), None)
+            if slot.state is State.NONE and slot.key is None and bound is not None and bound.value is not None:
+                yield from (each for each in entry(bound.value, State.NONE) if each.key is not None)
 
     def _is_lazy(self, slot: Slot) -> bool:
         """Whether it is how a property computes what it returns: `if self._x is None: ...` before `return self._x`."""
@@ -306,12 +316,13 @@ class FirstPass:
         return False
 
     def _comes_again(self, slot: Slot, loop: Loop | None) -> bool:
-        """Whether later steps look the entry up again: its key is a literal or a layer's name, or it is a cache."""
+        """Whether later steps look the entry up again: by a literal, a layer's name, an identity, or in a cache."""
         assert slot.key is not None
         if all(self._is_steady(node.id, loop) for node in subtree(slot.key) if isinstance(node, ast.Name)):
             return True
         is_new = loop is not None and not self._new_in(loop).isdisjoint(_content_names(slot.key))
-        return _CACHE.search(slot.path) is not None and not is_new
+        by_identity = isinstance(slot.key, ast.Call) and last_name(slot.key.func) == "id"
+        return (by_identity or _CACHE.search(slot.path) is not None) and not is_new
 
     def _new_in(self, loop: Loop) -> set[str]:
         """The names whose values change in every pass: those that the loop binds, and those computed from them."""

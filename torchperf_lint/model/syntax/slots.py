@@ -78,6 +78,11 @@ def asked(test: ast.expr, taken: bool) -> list[Slot]:
     return _of(test, State.TRUE if taken else State.FALSE)
 
 
+def entry(node: ast.expr, state: State) -> list[Slot]:
+    """The slot of `xs[key]`, `xs.get(key)`, `getattr(self, "x")`, a name or an attribute, in a state."""
+    return _of(node, state)
+
+
 def _of(node: ast.expr, state: State, literal: object = None) -> list[Slot]:
     if isinstance(node, ast.Subscript):
         held = dotted(node.value)
