@@ -202,6 +202,8 @@ def _equal(left: _Term, right: _Term, by_identity: bool) -> Formula:
     if left.is_literal:
         left, right = right, left
     if not right.is_literal:
+        if by_identity and left.text == right.text:
+            return True  # one expression, evaluated once
         return ("?", " == ".join(sorted((left.text, right.text))))
     return False if right.literal is None and left.is_object else ("=", left.text, right.text)
 
