@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
 
 _TITLE = "check on the GPU, where what fails is an error of the device later"
+_ASSUMES = "nothing catches the failed assertion, and it need not stop the program at once"
 _HELPER = "_passes"
 _TEXT = (
     f"def {_HELPER}(check):",
@@ -43,7 +44,7 @@ def checked_there(model: Model, site: Site) -> Fix | NoFix:
         return NoFix.NO_ROOM
     replaced = edits.replace(site.tree, node, f"{_HELPER}({checked})")
     changed = edits.together(_defined(model, torch), replaced)
-    return NoFix.NO_ROOM if changed is None else Fix(_TITLE, Safety.UNSAFE, changed)
+    return NoFix.NO_ROOM if changed is None else Fix(_TITLE, Safety.UNSAFE, changed, _ASSUMES)
 
 
 def _asserted(model: Model, node: cst.CSTNode) -> tuple[cst.BaseExpression, bool] | None:

@@ -1,26 +1,57 @@
-"""Reads bound to a name, `value = loss.item()`, and how to read only where the name is needed."""
+"""Reads bound to a name, `value = loss.item()`, or given for one, and how to read only where the name is needed."""
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
 from torchperf_lint.idioms.sync.destinations import goes_to
+from torchperf_lint.knowledge.torch_api import TAKES_SIZES
+from torchperf_lint.model.handles import last_name, names_in
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model
+    from torchperf_lint.model.handles import FunctionInfo
 
 _UNWRITTEN = "nothing writes to the tensor in place before it is read"
 
 
 def bound_name(read: HostRead) -> str | None:
-    """The name or path that `name = x.item()`, or `name = max(x.item(), 1)`, binds."""
+    """The name or path that `name = x.item()`, `name: int = x.item()`, or `name = max(x.item(), 1)`, binds."""
     statement = read.parent
     if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
         return shape.dotted(statement.targets[0].target)
-    return None
+    return shape.dotted(statement.target) if isinstance(statement, cst.AnnAssign) else None
+
+
+def bounds_where_given(model: Model, read: HostRead) -> bool:
+    """Whether a function of the project takes the number itself, and uses it as an index, a bound of a slice or a size.
+
+    `crop(x, int(start))` with `def crop(x, start): return x[start:]`.
+    """
+    call, given = read.parent, read.site.node
+    if not isinstance(call, cst.Call) or any(each.star for each in call.args):
+        return False
+    function = model.value(call.func).function
+    place = next((position for position, each in enumerate(call.args) if each.value is given), None)
+    if function is None or place is None:
+        return False
+    keyword, names = call.args[place].keyword, function.parameter_names[function.self_name is not None :]
+    name = keyword.value if keyword is not None else names[place] if place < len(names) else None
+    return name is not None and function.bound_names.count(name) == 1 and _is_index_in(function, name)
+
+
+def _is_index_in(function: FunctionInfo, name: str) -> bool:
+    for node in function.nodes:
+        if isinstance(node, ast.Subscript) and name in names_in(node.slice):
+            return True
+        takes_sizes = isinstance(node, ast.Call) and last_name(node.func) in TAKES_SIZES
+        if takes_sizes and any(name in names_in(each) for each in node.args):  # type: ignore[attr-defined]
+            return True
+    return False
 
 
 def read_where_needed(model: Model, read: HostRead) -> Fix | NoFix:

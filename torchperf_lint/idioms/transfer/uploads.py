@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site, Value
 
 _TITLE = "pack the data into pinned memory, and copy without waiting"
+_ASSUMES = "the data are on the host, and nothing compiles or exports the code or sets a default device"
 _PACKERS = frozenset({"torch.tensor", "torch.as_tensor"})
 _VIEWS = frozenset("view reshape unsqueeze squeeze flatten".split())
 """Methods that return a view of a tensor in one piece, which is as pinned as the tensor."""
@@ -47,7 +48,7 @@ def without_wait(model: Model, site: Site, call: cst.Call, move: Move | None) ->
     if isinstance(copied, NoFix):
         return copied
     changed = edits.together(packed, copied)
-    return NoFix.NO_ROOM if changed is None else Fix(_TITLE, Safety.UNSAFE, changed)
+    return NoFix.NO_ROOM if changed is None else Fix(_TITLE, Safety.UNSAFE, changed, _ASSUMES)
 
 
 def made_before(model: Model, move: Move, maker: ast.Call) -> Fix | NoFix:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, NoFix, Safety, Severity
 from torchperf_lint.idioms import surroundings
-from torchperf_lint.idioms.sync.bound import bound_name, read_where_needed
+from torchperf_lint.idioms.sync.bound import bound_name, bounds_where_given, read_where_needed
 from torchperf_lint.idioms.sync.coalesced import coalesced_fixes
 from torchperf_lint.idioms.sync.destinations import goes_to
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads
@@ -37,7 +37,7 @@ def item_in_hot_loop(model: Model) -> Iterator[Finding]:
         if read.role is not Sink.OTHER:
             continue
         name = bound_name(read)
-        if _acts(model, read) or (name is not None and _steers(model, read, name)):
+        if _acts(model, read) or bounds_where_given(model, read) or (name and _steers(model, read, name)):
             continue
         fix = read_where_needed(model, read)
         if isinstance(fix, NoFix):
