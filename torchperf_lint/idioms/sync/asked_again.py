@@ -64,7 +64,7 @@ def _is_new(made: ast.expr) -> bool:
     if isinstance(made, ast.Compare):
         return len(made.ops) == 1 and isinstance(made.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq))
     is_method = isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and not made.args
-    return is_method and not made.keywords and made.func.attr in _REDUCES  # type: ignore[union-attr, attr-defined]
+    return is_method and not made.keywords and made.func.attr in _REDUCES  # type: ignore[attr-defined]
 
 
 def _is_test(function: FunctionInfo, node: ast.AST) -> bool:

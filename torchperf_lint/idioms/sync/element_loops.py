@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.handles import FunctionInfo
 
 _TITLE = "read all elements at once, before the loop"
+_ASSUMES = "nothing writes to the tensor while the loop runs"
 _COUNTS = frozenset({"builtins.range", "builtins.enumerate"})
 
 
@@ -50,7 +51,7 @@ def read_before_loop(model: Model, read: HostRead) -> Fix | NoFix:
     )
     if changed is None:
         return NoFix.NO_ROOM
-    return Fix(_TITLE, Safety.SAFE if _is_own(model, read, tensor.id) else Safety.UNSAFE, changed)
+    return Fix(_TITLE, Safety.SAFE if _is_own(model, read, tensor.id) else Safety.UNSAFE, changed, _ASSUMES)
 
 
 def _is_no_list(model: Model, function: FunctionInfo, name: str) -> bool:
