@@ -198,6 +198,8 @@ def narrowed(test: ast.expr, env: Env, holds: bool, frame: Frame) -> Env:
     path = dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
     value = None if path is None else inner.get(path) or _unset(test.args[0], frame.values)  # type: ignore[attr-defined]
     asked = _kind_asked(test, frame.values) if isinstance(test, ast.Call) else None
+    if path is not None and value is not None and holds and value.kind in _ASKED_FOR and _asks_list(test, frame.values):
+        inner.pop(path, None)
     if path is None or value is None or asked is None:
         return inner
     contradicts = value.kind in _ASKED_FOR and (value.kind is not asked) is holds
@@ -247,6 +249,15 @@ def _kind_asked(test: ast.Call, values: Mapping[ast.expr, Value]) -> Kind | None
     if len(refs) == 1 and (kind := _KINDS.get(next(iter(refs)) or "")) is not None:
         return kind
     return Kind.NUMBER if refs <= {"builtins.int", "builtins.float", "builtins.bool"} else None
+
+
+def _asks_list(test: ast.expr, values: Mapping[ast.expr, Value]) -> bool:
+    """Whether it is a call that tests for Python's own containers alone, which nothing of another kind is."""
+    if not isinstance(test, ast.Call) or values.get(test.func, UNKNOWN).ref != "builtins.isinstance":
+        return False
+    named = _types_named(test.args[1]) if len(test.args) == 2 else ()
+    refs = {values.get(each, UNKNOWN).ref for each in named}
+    return bool(refs) and refs <= {f"builtins.{each}" for each in (*_CONTAINERS, "set")}
 
 
 def _type_of(value: Value) -> str | None:
