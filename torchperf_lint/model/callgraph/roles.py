@@ -54,13 +54,18 @@ def _compares(function: FunctionInfo) -> bool:
 
 def _of_predictions(function: FunctionInfo) -> Contract | None:
     """The contract of a function that is annotated to compare tensors."""
-    arguments = function.arguments
-    given = [] if arguments is None else [*arguments.posonlyargs, *arguments.args][:2]
-    annotated = [each.annotation is not None and "Tensor" in ast.unparse(each.annotation) for each in given]
-    if not annotated or not all(annotated):
+    if not _takes_tensors(function, 0):
         return None
     says = f"users call `{function.name}` with predictions and targets for every batch"
     return _likely(says, frozenset(function.parameter_names[:2]))
+
+
+def _takes_tensors(function: FunctionInfo, first: int) -> bool:
+    """Whether the parameter in this place and the next one are annotated as tensors."""
+    arguments = function.arguments
+    given = [] if arguments is None else [*arguments.posonlyargs, *arguments.args][first : first + 2]
+    annotated = [each.annotation is not None and "Tensor" in ast.unparse(each.annotation) for each in given]
+    return len(annotated) > 1 and all(annotated)
 
 
 def _by_role(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo) -> Contract | None:
@@ -85,6 +90,9 @@ def _by_role(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo) 
         and _is_environment(inference, cls)
     ):
         return Contract(True, f"rollouts call `{name}` of an environment such as `{cls.name}`", is_likely=True)
+    if name == "__call__" and _is_called_metric(inference, function, cls):
+        says = f"users call a metric such as `{cls.name}` with predictions and targets for every batch"
+        return _likely(says, frozenset(function.parameter_names[1:3]))
     if name in roles.LOSS_CALLS and roles.LOSSES.search(cls.name):
         return _likely(f"users call `{name}` of a loss such as `{cls.name}` for every batch", torchmetrics_api.INPUTS)
     return None
@@ -99,6 +107,14 @@ def _is_metric(inference: ValueQuestions, cls: ClassInfo) -> bool:
     return any(inference.method(cls, name) is not None for name in roles.METRIC_RESETS) and any(
         inference.method(cls, name) is not None for name in roles.METRIC_RESULTS
     )
+
+
+def _is_called_metric(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo) -> bool:
+    """Whether the class starts anew by one method, and compares tensors when it is called."""
+    names = function.parameter_names[1:3]
+    compares = len(names) > 1 and names[0] in roles.PREDICTED and names[1] in roles.EXPECTED
+    starts_anew = any(inference.method(cls, name) is not None for name in roles.METRIC_RESETS)
+    return compares and starts_anew and _takes_tensors(function, 1)
 
 
 def _is_environment(inference: ValueQuestions, cls: ClassInfo) -> bool:
