@@ -265,6 +265,7 @@ LOADERS = frozenset(
         "torch_geometric.data.DataLoader",
         "monai.data.DataLoader",
         "monai.data.dataloader.DataLoader",
+        "torchdata.stateful_dataloader.StatefulDataLoader",
     }
 )
 """Loader classes with torch's keywords (num_workers, pin_memory, ...)."""

@@ -87,6 +87,8 @@ def result(
         given = _method(evaluator, node, callee, arguments, keywords, starred)
         is_known = given.kind is not Kind.UNKNOWN or given.device.on_accelerator or given.among
         return given if is_known else _handed_on(node, arguments)
+    if kind is Kind.UNKNOWN and _iterates_inherited(evaluator, node):
+        return Value(Kind.LOADER, element=BATCH._replace(device=Device.CPU))
     if kind is Kind.UNKNOWN and callee.device.on_accelerator:
         return Value(Kind.PYTREE, callee.device, because=callee.because)
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda") and kind is Kind.UNKNOWN:
@@ -228,6 +230,8 @@ def _method(
         return evaluator.trained(Value(Kind.TENSOR, scalar=True, mixed=True), node)
     if base.kind is Kind.SCALER:
         return arguments[0] if name == "scale" and arguments else UNKNOWN
+    if base.kind is Kind.LOADER and name == "__iter__" and not arguments:
+        return base
     if base.kind is Kind.CONTAINER:
         return _container_method(base, name, arguments)
     if base.kind is Kind.NUMPY:
@@ -253,6 +257,18 @@ def _method(
     if base.kind is Kind.UNKNOWN and base.device.on_accelerator:
         return tensor_method(evaluator, node, base._replace(kind=Kind.PYTREE), name, arguments, keywords)
     return UNKNOWN
+
+
+def _iterates_inherited(evaluator: ExpressionValues, node: ast.Call) -> bool:
+    """`super().__iter__()` in a class derived from a library's loader, whose own iterator that is."""
+    func, function = node.func, evaluator.frame.function
+    if function.cls is None or not isinstance(func, ast.Attribute) or func.attr != "__iter__" or node.args:
+        return False
+    if not isinstance(func.value, ast.Call) or last_name(func.value.func) != "super":
+        return False
+    cls, inference = function.cls, evaluator.inference
+    is_loader = not torch_api.LOADERS.isdisjoint(inference.library_bases(cls))
+    return is_loader and not any("__iter__" in each.methods for each in inference.lineage(cls)[1:])
 
 
 def _is_metric(value: Value) -> bool:
