@@ -216,6 +216,7 @@ class NoFix(enum.Enum):
     KEPT_IN_AN_OBJECT = "the value is kept in an attribute, which other functions may read"
     ITERATED = "the host goes over the values one by one"
     USED_OTHERWISE = "the name, or the memory behind it, has uses that the change might break"
+    OPTION = "an option of the project decides it, and the program has to set that"
     # Where it runs.
     BY_HELPER = "a function of the project does it for all its callers, which may have host data"
     LOOP_ELSEWHERE = "the loop that repeats it is in another function"

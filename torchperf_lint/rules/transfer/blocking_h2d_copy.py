@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
+from torchperf_lint.idioms.transfer.options import waits_by_default
 from torchperf_lint.idioms.transfer.roundtrips import comes_from_there
 from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.idioms.writes import (
@@ -40,14 +41,16 @@ _WHOLE = ("int", "uint")
     triggers=((".to(", ".cuda("),),
 )
 def blocking_h2d_copy(model: Model) -> Iterator[Finding]:
-    """Moves of a loader's batch (or a part of it) without `non_blocking`."""
+    """Moves of a loader's batch (or a part of it) without `non_blocking`, or with an option that stays off."""
     for move in hot_moves(model):
-        if move.non_blocking or move.like or not is_host_batch(model.value(move.moved)):
+        if move.like or not is_host_batch(model.value(move.moved)) or comes_from_there(model, move):
             continue
-        if comes_from_there(model, move):
+        option = waits_by_default(model, move) if move.non_blocking else ()
+        if option is None:
             continue
         fields = {"copy": model.brief(move.site.node), "where": move.hot_path.where}
-        yield Finding(move.site, move.hot_path.because, _do_not_wait(model, move), fields)
+        fix = NoFix.OPTION if option else _do_not_wait(model, move)
+        yield Finding(move.site, (*option, *move.hot_path.because), fix, fields)
 
 
 def _do_not_wait(model: Model, move: Move) -> Fix | NoFix:

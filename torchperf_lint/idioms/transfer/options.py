@@ -1,0 +1,127 @@
+"""Options that stay off: arguments that are False by default, and that no code of the project sets."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because, Unproven
+from torchperf_lint.idioms.arguments import passed
+from torchperf_lint.model.handles import dotted, last_name
+from torchperf_lint.syntax import cst, shape
+
+if TYPE_CHECKING:
+    from torchperf_lint.idioms.transfer.transfers import Move
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.handles import AttributeStore, ClassInfo, FunctionInfo
+
+_LONGEST = 9
+"""Calls and attributes from an argument back to where the option is set."""
+
+
+def waits_by_default(model: Model, move: Move) -> tuple[Because, ...] | None:
+    """Evidence that `non_blocking` is an option that stays off; None if it is set anywhere, or is no option."""
+    given = shape.argument(move.call, "non_blocking")
+    node = model.ast_of(given) if isinstance(given, (cst.Name, cst.Attribute)) else None
+    search = _Search(model)
+    if not isinstance(node, ast.expr) or not search.is_off(model.function_of(move.site), node, _LONGEST):
+        return None
+    if not search.defaults:
+        return None
+    row, path = search.defaults[0]
+    return (Unproven(row, f"`{ast.unparse(node)}` is off by default, and nothing in the project sets it", path),)
+
+
+class _Search:
+    """Follows an option back over calls and attributes to the defaults that it rests on."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._seen: set[tuple[FunctionInfo | ClassInfo, str]] = set()
+        self.defaults: list[tuple[int, str]] = []
+
+    def is_off(self, function: FunctionInfo, node: ast.expr, steps: int) -> bool:
+        """Whether the code shows everything that the expression may be, and all of it is False."""
+        if isinstance(node, ast.Constant):
+            return node.value is False or node.value is None
+        if steps == 0:
+            return False
+        if isinstance(node, ast.Name):
+            return self._stays_off(function, node.id, steps - 1)
+        if isinstance(node, ast.Attribute):
+            cls = self._class_of(function, node.value)
+            return cls is not None and self._is_kept_off(cls, node.attr, steps - 1)
+        default = _default_of_field(node)
+        return default is not None and self.is_off(function, default, steps - 1)
+
+    def _stays_off(self, function: FunctionInfo, name: str, steps: int) -> bool:
+        """Whether a parameter is False by default, and in all calls that are known."""
+        if (function, name) in self._seen:
+            return True
+        self._seen.add((function, name))
+        default = function.defaults.get(name)
+        if not isinstance(default, ast.Constant) or not self.is_off(function, default, steps):
+            return False
+        if name not in function.parameter_names or function.bound_names.count(name) != 1:
+            return False
+        self.defaults.append((default.lineno, function.path))
+        for record in self._model.callers(function):
+            given = passed(record.call, function, name)
+            if any(isinstance(each, ast.Starred) for each in record.call.args):
+                return False
+            if given is not None and not self.is_off(record.function, given, steps):
+                return False
+        return True
+
+    def _is_kept_off(self, cls: ClassInfo, name: str, steps: int) -> bool:
+        """Whether an attribute is False wherever it is stored, or a property that gives what is."""
+        if (cls, name) in self._seen:
+            return True
+        self._seen.add((cls, name))
+        getter = self._model.method(cls, name)
+        if getter is not None:
+            given = [each.value for each in getter.statements if isinstance(each, ast.Return)]
+            return len(given) == 1 and given[0] is not None and self.is_off(getter, given[0], steps)
+        stores = self._stores(cls, name)
+        written = (each for _, each in stores if isinstance(each, (ast.Constant, ast.Call)))
+        self.defaults += [(each.lineno, cls.path) for each in written]
+        return bool(stores) and all(each is not None and self.is_off(home, each, steps) for home, each in stores)
+
+    def _class_of(self, function: FunctionInfo, owner: ast.expr) -> ClassInfo | None:
+        """The class of an object, or of the one that is made where none is given."""
+        if isinstance(owner, ast.Name) and owner.id == function.self_name:
+            return function.cls
+        known = self._model.value_in(function, owner).cls
+        if known is not None:
+            return known
+        made: set[ClassInfo | None] = set()
+        if isinstance(owner, ast.Name):
+            made = {self._model.value_in(function, each).cls for each in self._model.bindings(function, owner.id)}
+        elif (
+            function.cls is not None and isinstance(owner, ast.Attribute) and dotted(owner.value) == function.self_name
+        ):
+            for home, each in self._stores(function.cls, owner.attr):
+                made.add(self._class_of(home, each) if isinstance(each, ast.Name) else None)
+        return made.pop() if len(made) == 1 else None
+
+    def _stores(self, cls: ClassInfo, name: str) -> list[tuple[FunctionInfo, ast.expr | None]]:
+        """The expressions that are stored in an attribute, each with its function."""
+        owners = self._model.lineage(cls)
+        return [(each.function, _stored(owner, each)) for owner in owners for each in owner.attributes.get(name, ())]
+
+
+def _stored(owner: ClassInfo, store: AttributeStore) -> ast.expr | None:
+    """The expression that a store assigns, in a method or in the class's own body; None if it is unpacked."""
+    for statement in owner.node.body if isinstance(store.target, ast.Name) else store.function.statements:
+        if isinstance(statement, ast.Assign) and store.target in statement.targets:
+            return statement.value
+        if isinstance(statement, ast.AnnAssign) and statement.target is store.target:
+            return statement.value
+    return None
+
+
+def _default_of_field(node: ast.expr) -> ast.expr | None:
+    """`False` of `field(default=False)`."""
+    if not isinstance(node, ast.Call) or last_name(node.func) != "field":
+        return None
+    return next((each.value for each in node.keywords if each.arg == "default"), None)
