@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import evaluating, surroundings
 from torchperf_lint.idioms.layout import has_own_elements, is_written_through
+from torchperf_lint.idioms.sync.drawn_places import copied_once
 from torchperf_lint.idioms.sync.indexing import Use
 from torchperf_lint.idioms.transfer.construction import built_on_host, is_pure
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
@@ -62,7 +63,10 @@ def _made_there(
     for node in on_host:
         built = built_on_host(model, node)
         if built is None or built.ref != "torch.arange":
-            return NoFix.FORM if isinstance(node, cst.Call) else NoFix.VARIES
+            part = model.ast_of(node)
+            if part is None or isinstance(node, cst.Call):
+                return NoFix.FORM
+            return copied_once(model, indexed, part, edits.text_of(indexed.site.tree, owner))
         if not (model.value(built.call).dtype or "").startswith("int"):
             return NoFix.DTYPE_UNKNOWN
         device = f"device={edits.text_of(indexed.site.tree, owner)}.device"
