@@ -97,9 +97,6 @@ class AnalyzedFile:
     def forget(self, is_dropped: Callable[[Node], bool]) -> None:
         """Drop the analyses with such dependencies."""
         self._parts = {part: known for part, known in self._parts.items() if not is_dropped(known[1])}
-        for analysis, _ in self._parts.values():
-            if isinstance(analysis, ValueInference):
-                analysis.forget_reaches()
 
     def take_apart(self) -> None:
         """Drop all results at once; no query is allowed afterwards. The garbage collector would take far longer."""

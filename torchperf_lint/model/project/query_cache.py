@@ -35,6 +35,7 @@ class QueryCache:
         self._provisional: dict[int, tuple[Any, int, Node]] = {}
         self._in_progress: dict[int, int] = {}
         self._lowest = _NEVER
+        self.reaches: dict[tuple[object, ...], tuple[int, int]] = {}  # query -> its limit of calls up, and its reach
         recorder.add(self)
 
     def forget(self, is_dropped: Callable[[Node], bool]) -> None:
@@ -42,6 +43,8 @@ class QueryCache:
         dropped = {key for key, known in self._known.items() if is_dropped(known[2])}
         for key in dropped:
             del self._known[key]
+        if dropped:
+            self.reaches = {asked: each for asked, each in self.reaches.items() if self._holds((*asked, each[0]))}
         # The other results identify the queries of their cycles by number.
         for known in self._known.values():
             dropped -= known[1]
@@ -62,8 +65,7 @@ class QueryCache:
         known = self._known.get(self._numbers.get(question, -1))
         return known is not None and not known[1]
 
-    def holds(self, question: object) -> bool:
-        """Whether the result is stored."""
+    def _holds(self, question: object) -> bool:
         return self._numbers.get(question, -1) in self._known
 
     def ask(self, question: object, compute: Callable[[], _R], default: Callable[[], _R]) -> _R:

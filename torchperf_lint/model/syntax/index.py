@@ -344,14 +344,15 @@ class ModuleInfo(FunctionInfo):
     @property
     def nodes(self) -> tuple[ast.AST, ...]:
         """All nodes of the file, in the order of `ast.walk`."""
-        self.index.reads.whole()
-        return super().nodes
+        reads = self.index.reads
+        reads.whole()
+        return self.index.note("nodes", lambda: reads.unheard(lambda: tuple(subtree(self.index.tree))))
 
     @property
     def parents(self) -> dict[ast.AST, ast.AST]:
         """Node -> its parent, for all nodes of the file."""
         self.index.reads.whole()
-        return super().parents
+        return self.index.note("parents", lambda: {child: node for node in self.nodes for child in children(node)})
 
     @property
     def place(self) -> tuple[int, str]:
@@ -428,7 +429,6 @@ class Index(Tables):
             *(self.calls, self.handed, self.defaults, self.aliases, self.held, self.rebound_elsewhere),
             *(self.places, self.info_of, self.texts, self.lambdas, self.lambdas_given),
         ]
-        self._own = len(self._tables)
         self.tell(self.reads)
 
     @property
@@ -487,16 +487,13 @@ class Index(Tables):
 
     def bound_names(self, function: FunctionInfo) -> list[str]:
         """The names that the function binds (for the module: at its top level), one entry per binding."""
+        if function.is_module:
+            reads = self.reads
+            return self.note("bound", lambda: reads.unheard(lambda: BoundAtTop(bindings(self.tree.body), self)))
         known = self._bound.get(function)
         if known is None:
-            names = self.reads.unheard(lambda: [*function.parameter_names, *bindings(function.body)])
-            known = self._bound[function] = BoundAtTop(names, self) if function.is_module else names
+            known = self._bound[function] = [*function.parameter_names, *bindings(function.body)]
         return known
-
-    def forget_bindings(self) -> None:
-        """Forget the names that are bound, and what was made of the tree of the module, before it changes."""
-        self._bound.clear()
-        self.module._nodes = self.module._parents = None
 
     def times_bound(self, name: str) -> int:
         """How many times the module binds the name at its top level."""

@@ -58,7 +58,6 @@ def assemble(index: Index, body: Block, fragments: Sequence[Fragment]) -> None:
     tree.body[:] = body
     index.empty(_is_about_function)
     index.all_functions, index.all_classes, index.all_loops, index.all_augmented = [module], [], [], []
-    index.forget_bindings()
     for each in fragments:
         _add(index.calls, each.calls)
         _add(index.handed, each.handed)

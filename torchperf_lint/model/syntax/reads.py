@@ -173,20 +173,20 @@ class Tables:
     def __init__(self) -> None:
         self.reads = Reads()
         self._tables: list[Any] = []
-        self._own = 0  # how many of these are no results
+        self._made: list[Any] = []  # those that are results
         self._noted: dict[object, tuple[Any, object]] = {}
         self._of_text: set[object] = set()  # those of `_noted` that were made from what was not told
 
     def tell(self, reads: Reads) -> None:
         """Let what is read from now on be told to `reads`."""
         self.reads = reads
-        for table in self._tables:
+        for table in (*self._tables, *self._made):
             table.reads = reads
 
     def listed(self, table: _Table) -> _Table:
         """The table by name, which from now on tells what is read of it."""
         table.reads = self.reads
-        self._tables.append(table)
+        self._made.append(table)
         return table
 
     def empty(self, stays: Callable[[object], bool]) -> None:
@@ -194,7 +194,7 @@ class Tables:
 
         A result that was not told what it read goes as well, if its question does not stay.
         """
-        del self._tables[self._own :]
+        self._made.clear()
         for table in self._tables:
             table.clear()
         for question in [each for each in self._of_text if not stays(each)]:

@@ -75,19 +75,10 @@ class ValueInference:
         self._running: dict[tuple[FunctionInfo, Slice | None], Frame] = {}
         self._depth = 0
         self._reach = 0  # how many calls up the current query has looked
-        self._reaches: dict[object, tuple[int, int]] = {}  # query -> its limit of calls up, and its reach
         self._asked: dict[FunctionInfo, int] = {}  # how many statements queries have asked to run so far
         self._depth_origin = 0
         self._followed_so_far = 0
         self._calling: dict[FunctionInfo, list[int]] = {}
-
-    def forget_reaches(self) -> None:
-        """Forget how far the queries reached whose results have been dropped."""
-        self._reaches = {
-            question: known
-            for question, known in self._reaches.items()
-            if self._cache.holds((*question, known[0]))  # type: ignore[misc]
-        }
 
     # -- queries -------------------------------------------------------------------------------------------------
 
@@ -136,7 +127,7 @@ class ValueInference:
         if home is not self:
             return Frame(function) if home is None else home.frame_with(function, part)
         whole = ("frame", function, None)
-        known = self._reaches.get(whole)
+        known = self._cache.reaches.get(whole)
         if known is not None and known[1] <= self._calls_up and self._cache.has((*whole, known[0])):
             return self.frame(function)
         slices = slices_of(function)
@@ -453,7 +444,7 @@ class ValueInference:
 
         A result that did not reach the limit is reused for every limit that is at least its reach.
         """
-        known = self._reaches.get(question)
+        known = self._cache.reaches.get(question)
         calls_up = known[0] if known is not None and known[1] <= self._calls_up else self._calls_up
         before, self._reach = self._reach, 0
 
@@ -462,7 +453,7 @@ class ValueInference:
 
         answer, reach = self._cache.ask((*question, calls_up), work_out, lambda: (default(), TO_THE_END))
         if reach <= self._calls_up:
-            self._reaches.setdefault(question, (calls_up, reach))
+            self._cache.reaches.setdefault(question, (calls_up, reach))
         self._reach = max(before, reach)
         return answer
 
