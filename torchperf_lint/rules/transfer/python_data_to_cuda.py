@@ -22,6 +22,7 @@ from torchperf_lint.idioms.transfer.construction import (
     packed_data,
     type_is_asked,
 )
+from torchperf_lint.idioms.transfer.observations import of_host
 from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
@@ -78,6 +79,9 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
         says: tuple[Because, ...] = ()
         if what is None and _is_hardly_a_tensor(model, packing):
             what, says = "data", (Unproven(packing.site.rows[0], _FOR_HOST_DATA),)
+        observed = of_host(model, packing.site, packing.data) if what is None else None
+        if observed is not None:
+            what, says = "an observation", (observed,)
         if what is None or filled_once(model, packing.site) or comes_from_numpy(model, packing.site):
             continue
         fields = {
