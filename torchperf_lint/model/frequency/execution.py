@@ -439,7 +439,7 @@ class ExecutionFrequency:
         return FirstPass(self, at, block).alone_enters
 
     def _skipped_before(self, statement: ast.stmt) -> bool:
-        """Whether an `if step % n: continue` (or return) comes before in the same block."""
+        """Whether an `if step % n: continue`, or a `try` that leaves by itself, comes before in the same block."""
         place = self.inference.index.places[statement]
         return self._first_skip(place.block, place.function) < place.position
 
@@ -453,6 +453,8 @@ class ExecutionFrequency:
                 once = self._once(earlier, block[position + 1 :])
                 if is_sampling_guard(earlier.test, False, self._lookup(function), once):
                     return position
+            elif isinstance(earlier, ast.Try) and not earlier.finalbody and _leaves(earlier.body) is not None:
+                return position
         return len(block)
 
     def bindings(self, function: FunctionInfo, name: str) -> list[ast.expr]:
