@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
+from torchperf_lint.idioms.transfer.uploads import makes_on_device
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import edits
 from torchperf_lint.syntax.tree import subtree
@@ -35,7 +36,7 @@ def copied_once(model: Model, indexed: Indexed, part: ast.expr, owner: str) -> F
     function = indexed.function
     if model.may_be_scripted or model.may_be_traced:
         return NoFix.SCRIPTED
-    if model.names_other_accelerators or model.code.speaks_of("set_default_d", "set_default_tensor_type"):
+    if model.names_other_accelerators or makes_on_device(model):
         return NoFix.NOT_PINNED
     root = owner.partition(".")[0]
     if root not in function.parameter_names or function.bound_names.count(root) != 1:

@@ -67,6 +67,8 @@ def _counts(model: Model, function: FunctionInfo, loop: ast.For, index: str) -> 
     call = loop.iter
     if not isinstance(call, ast.Call) or model.value_in(function, call.func).ref not in _COUNTS:
         return False
+    if all(isinstance(each, ast.Constant) for each in call.args):
+        return False  # a few elements, perhaps of many
     target = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else loop.target
     bound = [name for statement in loop.body for name in _bound(statement)]
     return isinstance(target, ast.Name) and target.id == index and index not in bound

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
 from torchperf_lint.idioms.transfer.construction import FILLABLE, is_pure
 from torchperf_lint.model.domain.values import Device, Kind
+from torchperf_lint.model.handles import last_name
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def without_wait(model: Model, site: Site, call: cst.Call, move: Move | None) ->
     if model.may_be_scripted:
         return NoFix.SCRIPTED
     # A copy to Apple's devices may read the packed memory after it is freed.
-    if model.names_other_accelerators or model.code.speaks_of("set_default_d", "set_default_tensor_type"):
+    if model.names_other_accelerators or makes_on_device(model):
         return NoFix.NOT_PINNED
     if not call.args or call.args[0].star or (call.args[0].keyword and call.args[0].keyword.value != "data"):
         return NoFix.FORM
@@ -49,6 +50,15 @@ def without_wait(model: Model, site: Site, call: cst.Call, move: Move | None) ->
         return copied
     changed = edits.together(packed, copied)
     return NoFix.NO_ROOM if changed is None else Fix(_TITLE, Safety.UNSAFE, changed, _ASSUMES)
+
+
+def makes_on_device(model: Model) -> bool:
+    """Whether the file sets a default device, or enters one: tensors that are made there cannot be pinned."""
+    if model.code.speaks_of("set_default_d", "set_default_tensor_type"):
+        return True
+    entered = (each for each in model.statements if isinstance(each, (ast.With, ast.AsyncWith)))
+    opened = (item.context_expr for each in entered for item in each.items)
+    return any(isinstance(each, ast.Call) and last_name(each.func) == "device" for each in opened)
 
 
 def made_before(model: Model, move: Move, maker: ast.Call) -> Fix | NoFix:
