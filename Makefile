@@ -15,7 +15,7 @@ WORKLOADS = fixtures/workloads
 CORPUS_OPTION = $(if $(CORPUS),--corpus $(CORPUS))
 CORPUS_FOLDER = $(if $(CORPUS),$(CORPUS),$(HOME)/.cache/torchperf-lint-corpus)
 
-.PHONY: help demo test test-all checked verify vscode mutants gpu accuracy programs bench docs clean
+.PHONY: help demo test test-all checked verify vscode mutants gpu accuracy programs upstream bench docs clean
 
 help:
 	@echo "make demo     lint the example training programs and show what the fixes would change"
@@ -27,6 +27,7 @@ help:
 	@echo "make gpu      all of that on a real GPU, and step times, in less than 20 minutes"
 	@echo "make accuracy hold the linter against labelled sites of public projects, which it downloads"
 	@echo "make programs run real training programs before and after our fixes, in environments which it makes"
+	@echo "make upstream run the tests of public packages before and after our fixes, in environments which it makes"
 	@echo "make docs     build the site of the README and the rules' pages, with a search, in build/site"
 	@echo "make bench    measure the linter's speed, beside other linters, on public projects, which it downloads"
 	@echo "make clean    remove what the other targets made"
@@ -71,6 +72,10 @@ accuracy: $(VENV)/demo-stamp
 # `make PROGRAMS="NAME ..." programs` runs some of them.
 programs: $(VENV)/programs-stamp
 	$(BIN)/python benchmarks/programs/run.py $(PROGRAMS)
+
+# `make SUITES="NAME ..." upstream` runs some of them.
+upstream: $(VENV)/programs-stamp
+	$(BIN)/python benchmarks/upstream/run.py $(SUITES)
 
 docs: $(VENV)/test-stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -48,15 +48,20 @@ class LintFailed(Exception):
 def lay_out(script: Path, packages: Sequence[str], python: Path, into: Path) -> Path:
     """Copy a script, and the packages as this Python finds them, into one folder; return the script's copy.
 
-    The folder is the script's own, so Python looks for modules there first. What is no Python source is only linked.
+    The folder is the script's own, so Python looks for modules there first.
     """
+    copy_packages(packages, python, into)
+    return Path(shutil.copy(script, into))
+
+
+def copy_packages(packages: Sequence[str], python: Path, into: Path) -> None:
+    """Copy packages as this Python finds them into a folder; what is no Python source is only linked."""
     found = subprocess.run([str(python), "-c", _FIND, *packages], capture_output=True, text=True, check=True, cwd=into)
     for origin in map(Path, found.stdout.split()):
         if origin.name == "__init__.py":
             shutil.copytree(origin.parent, into / origin.parent.name, copy_function=_copy, ignore=_not_wanted)
         else:
             _copy(str(origin), str(into / origin.name))
-    return Path(shutil.copy(script, into))
 
 
 _not_wanted = shutil.ignore_patterns("__pycache__")

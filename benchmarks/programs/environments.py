@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING
 from catalogue import FOLDER, programs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from catalogue import Environment
 
 PYTHON = "3.11"
@@ -39,14 +41,17 @@ class NotMade(Exception):
     """An environment could not be made; the message says why."""
 
 
-def make(environment: Environment, folder: Path) -> Path:
-    """The Python of an environment below this folder, made if it is missing or made of another lock; raises NotMade."""
+def make(environment: Environment, folder: Path, extra: Sequence[str] = ()) -> Path:
+    """The Python of an environment below this folder, made if it is missing or made of another lock; raises NotMade.
+
+    `extra` are further requirements, pinned, which take no part in the lock and change nothing that is in it.
+    """
     if not environment.lock.is_file():
         raise NotMade(f"{environment.lock.name} is not there: --lock writes it")
     home = folder / environment.name
     made_of = home / "made-of"
     python = home / "bin" / "python"
-    wanted = hashlib.sha256(environment.lock.read_bytes() + _torch().encode()).hexdigest()
+    wanted = hashlib.sha256(environment.lock.read_bytes() + "\n".join([_torch(), *extra]).encode()).hexdigest()
     if made_of.is_file() and made_of.read_text() == wanted:
         return python
     if home.exists():
@@ -55,6 +60,8 @@ def make(environment: Environment, folder: Path) -> Path:
     install = "pip", "install", "--python", str(python), "--no-deps"
     _uv(*install, _torch())
     _uv(*install, "--requirement", str(environment.lock))
+    if extra:
+        _uv("pip", "install", "--python", str(python), "--constraint", str(environment.lock), _torch(), *extra)
     made_of.write_text(wanted)
     return python
 
