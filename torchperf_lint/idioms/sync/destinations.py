@@ -1,16 +1,30 @@
-"""Where a value that the host reads goes, as the reason why no fix keeps it on the device."""
+"""Where a value that the host reads goes: why no fix keeps it on the device, and which the host needs anyway."""
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import NoFix
+from torchperf_lint.knowledge.distributions_api import DRAW
+from torchperf_lint.model.domain.frequency import Frequency
+from torchperf_lint.model.handles import last_name
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
-    from torchperf_lint.model import Model
+    from torchperf_lint.model import HotPath, Model, Site
 
 _FILLS = ("append", "extend", "add", "update", "insert", "setdefault")
+
+
+def is_action(model: Model, site: Site, tensor: cst.BaseExpression, hot_path: HotPath) -> bool:
+    """Whether a rollout reads what a distribution draws: an action, which the environment needs at once."""
+    if hot_path.frequency is not Frequency.ROLLOUT_LOOP:
+        return False
+    node = model.ast_of(tensor)
+    if isinstance(node, ast.Name):
+        node = model.only_binding(model.function_of(site), node.id)
+    return isinstance(node, ast.Call) and last_name(node.func) in DRAW
 
 
 def goes_to(model: Model, node: cst.CSTNode) -> NoFix:

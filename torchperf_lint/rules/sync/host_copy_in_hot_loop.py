@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Se
 from torchperf_lint.idioms import conditions, habits, placing, surroundings
 from torchperf_lint.idioms.metrics.host_metrics import feeds_host_metric
 from torchperf_lint.idioms.sync.coalesced import is_one_read
-from torchperf_lint.idioms.sync.destinations import goes_to
+from torchperf_lint.idioms.sync.destinations import goes_to, is_action
 from torchperf_lint.idioms.sync.helpers import helper_reads, stands_in_reader
 from torchperf_lint.idioms.sync.hosttables import hot_fillings
 from torchperf_lint.idioms.sync.hostwork import worked_on_at_once
@@ -74,6 +74,8 @@ def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
         if hot_path is None or because is None or _is_deliberate(model, site, hot_path):
             continue
         if not _is_copied(model, copied) or _is_part_of_read(model, site) or _must_be_on_host(model, site, hot_path):
+            continue
+        if is_action(model, site, copied, hot_path):
             continue
         if any(owns(model, site) for owns in _OTHER_MATTERS) or worked_on_at_once(model, site, hot_path):
             continue

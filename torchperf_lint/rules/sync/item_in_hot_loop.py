@@ -9,10 +9,9 @@ from torchperf_lint.engine.findings import Finding, NoFix, Safety, Severity
 from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.sync.bound import bound_name, bounds_where_given, read_where_needed
 from torchperf_lint.idioms.sync.coalesced import coalesced_fixes
-from torchperf_lint.idioms.sync.destinations import goes_to
+from torchperf_lint.idioms.sync.destinations import is_action
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
-from torchperf_lint.model.domain.frequency import Frequency
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,22 +33,16 @@ if TYPE_CHECKING:
 def item_in_hot_loop(model: Model) -> Iterator[Finding]:
     """Reads that end in a name, a dict or a return value, unless the program's next step depends on them."""
     for read in hot_reads(model):
-        if read.role is not Sink.OTHER:
+        if read.role is not Sink.OTHER or is_action(model, read.site, read.tensor, read.hot_path):
             continue
         name = bound_name(read)
-        if _acts(model, read) or bounds_where_given(model, read) or (name and _steers(model, read, name)):
+        if bounds_where_given(model, read) or (name and _steers(model, read, name)):
             continue
         fix = read_where_needed(model, read)
         if isinstance(fix, NoFix):
             fix = coalesced_fixes(model).get(read.site.start, fix)
         fields = {"read": model.brief(read.site.node), "where": read.hot_path.where}
         yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
-
-
-def _acts(model: Model, read: HostRead) -> bool:
-    """Whether a rollout gets the number from a function: as far as is known, its environment needs it to go on."""
-    is_rollout = read.hot_path.frequency is Frequency.ROLLOUT_LOOP
-    return is_rollout and goes_to(model, read.site.node) is NoFix.RETURNED
 
 
 def _steers(model: Model, read: HostRead, name: str) -> bool:
