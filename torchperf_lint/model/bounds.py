@@ -181,6 +181,9 @@ MOST_READ_AT_ONCE = 50
 MOST_CALLS_TO_TABLE = 2
 """Calls between the use of a table and the place where it is named."""
 
+MOST_STEPS_TO_OPTION = 9
+"""Calls and attributes from an argument back to the default of the option that it passes on."""
+
 MOST_HELPERS_DEEP = 3
 """Nested helpers are followed to this depth to find what they make on the host."""
 

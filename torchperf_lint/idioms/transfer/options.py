@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because, Unproven
 from torchperf_lint.idioms.arguments import passed
+from torchperf_lint.model import bounds
 from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax import cst, shape
 
@@ -15,16 +16,15 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model
     from torchperf_lint.model.handles import AttributeStore, ClassInfo, FunctionInfo
 
-_LONGEST = 9
-"""Calls and attributes from an argument back to where the option is set."""
-
 
 def waits_by_default(model: Model, move: Move) -> tuple[Because, ...] | None:
     """Evidence that `non_blocking` is an option that stays off; None if it is set anywhere, or is no option."""
     given = shape.argument(move.call, "non_blocking")
     node = model.ast_of(given) if isinstance(given, (cst.Name, cst.Attribute)) else None
     search = _Search(model)
-    if not isinstance(node, ast.expr) or not search.is_off(model.function_of(move.site), node, _LONGEST):
+    if not isinstance(node, ast.expr) or not search.is_off(
+        model.function_of(move.site), node, bounds.MOST_STEPS_TO_OPTION
+    ):
         return None
     if not search.defaults:
         return None
