@@ -71,6 +71,8 @@ def judged(suite: Suite, folder: Path) -> Row:
         root = laid_out()
         found = [each for each in lint(root, [suite.module]) if each.grade in WRITTEN[UNSAFE]]
         before = outcomes(suite, python, root)
+        if "passed" not in before.values():
+            raise Unusable(f"none of its {len(before)} tests passes without fixes")
         again, ran = outcomes_and_rows(suite, python, laid_out(), sorted({each.path for each in found}))
         flaky = tuple(sorted(name for name in {**before, **again} if before.get(name) != again.get(name)))
         results: dict[str, Judged] = {}
