@@ -17,14 +17,17 @@ _REDUCES = frozenset({"any", "all"})
 
 
 def asked_once(model: Model, site: Site) -> Fix | None:
-    """`found = bool(mask.any())`, if all that is done with `found` is to test it, and more than once."""
+    """`found = bool(mask.any())`, if all that is done with `found` is to test it, and not for the first time."""
     node, function = site.node, model.function_of(site)
     if not isinstance(node, cst.Name) or not model.keeps_builtin("bool"):
         return None
     made = model.only_binding(function, node.value)
     statement = None if made is None else _binding(model, made)
-    if made is None or statement is None or not _is_new(made) or not _is_only_tested(function, node.value):
+    if made is None or statement is None or not _is_new(made):
         return None
+    tests = _tests(function, node.value)
+    if tests is None or min(tests, key=lambda test: (test.lineno, test.col_offset)) is model.ast_of(node):
+        return None  # the first one has to ask
     block = model.place_of(statement).block
     if not any(isinstance(each, ast.If) and _asks_first(each.test, node.value) for each in block):
         return None  # perhaps no test is reached
@@ -35,23 +38,11 @@ def asked_once(model: Model, site: Site) -> Fix | None:
     return None if edit is None else Fix(_TITLE, Safety.SAFE, (edit,))
 
 
-def is_asked_once(model: Model, site: Site) -> bool:
-    """Whether the site is `bool(...)` of `found = bool(mask.any())`, the one answer for several tests."""
-    made = model.ast_of(site.node)
-    if not isinstance(made, ast.Call) or len(made.args) != 1 or model.value(site.node.func).ref != "builtins.bool":
-        return False
-    statement = _binding(model, made)
-    target = None if statement is None else statement.targets[0]
-    return (
-        isinstance(target, ast.Name) and _is_new(made.args[0]) and _is_only_tested(model.function_of(site), target.id)
-    )
-
-
-def _is_only_tested(function: FunctionInfo, name: str) -> bool:
-    """Whether all that is done with the name is to test it, and more than once."""
+def _tests(function: FunctionInfo, name: str) -> list[ast.Name] | None:
+    """The tests of the name, if nothing else is done with it."""
     uses = [each for each in function.parents if isinstance(each, ast.Name) and each.id == name]
     tests = [each for each in uses if isinstance(each.ctx, ast.Load)]
-    return len(tests) > 1 and all(_is_test(function, each) for each in tests)
+    return tests if tests and all(_is_test(function, each) for each in tests) else None
 
 
 def _binding(model: Model, made: ast.expr) -> ast.Assign | None:

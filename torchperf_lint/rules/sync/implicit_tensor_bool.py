@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
-from torchperf_lint.idioms.sync.asked_again import asked_once, is_asked_once
+from torchperf_lint.idioms.sync.asked_again import asked_once
 from torchperf_lint.idioms.sync.assertions import checked_there
 from torchperf_lint.idioms.sync.destinations import goes_to
 from torchperf_lint.idioms.sync.truths import hot_truths, read_truths
@@ -48,7 +48,7 @@ _RANGES: dict[str, tuple[int, int]] = {
 def implicit_tensor_bool(model: Model) -> Iterator[Finding]:
     """Branches, `and`, `or`, `not` and assertions on tensors, and Python functions that compare or read them."""
     for truth in (*hot_truths(model), *read_truths(model)):
-        if model.in_test(truth.site) or (truth.calls and is_asked_once(model, truth.site)):
+        if model.in_test(truth.site):
             continue
         text = f"`{model.brief(truth.site.node)}`"
         fields = {"what": text if truth.calls else f"the truth of {text}", "where": truth.hot_path.where}
