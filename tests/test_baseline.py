@@ -168,7 +168,7 @@ def test_only_new_findings_are_fixed(lint):  # noqa: F811
     assert status == 1
     assert out.splitlines()[:2] == [
         "a.py:4:1: TPL201 `risky` is risky",
-        "Found 3 findings (2 fixed, 1 remaining) besides 1 of the baseline.",
+        "Fixed 2 findings in 2 files:",
     ]
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.handles import FunctionInfo
 
-_TESTED = (cst.If, cst.While, cst.Assert, cst.IfExp)
 _ASKS_ITS_ARGUMENT = frozenset({"builtins.bool"})
 _ASKS_ITS_ELEMENTS = frozenset({"builtins.any", "builtins.all", "builtins.sorted"})
 _COMPARES_ARGUMENTS = frozenset({"builtins.max", "builtins.min"})
@@ -94,7 +93,7 @@ def _is_tested(model: Model, node: cst.CSTNode) -> bool:
         if isinstance(parent, cst.UnaryOperation) and not isinstance(parent.operator, cst.Not):
             return False
         node, parent = parent, model.parent(parent)
-    return isinstance(parent, _TESTED) and parent.test is node
+    return isinstance(parent, (cst.If, cst.While, cst.Assert, cst.IfExp)) and parent.test is node
 
 
 def _may_compare(node: ast.expr, called: _Names) -> bool:

@@ -45,12 +45,12 @@ def blocking_h2d_copy(model: Model) -> Iterator[Finding]:
     for move in hot_moves(model):
         if move.like or not is_host_batch(model.value(move.moved)) or comes_from_there(model, move):
             continue
-        option = waits_by_default(model, move) if move.non_blocking else ()
-        if option is None:
+        option = waits_by_default(model, move) if move.non_blocking else None
+        if move.non_blocking and option is None:
             continue
         fields = {"copy": model.brief(move.site.node), "where": move.hot_path.where}
         fix = NoFix.OPTION if option else _do_not_wait(model, move)
-        yield Finding(move.site, (*option, *move.hot_path.because), fix, fields)
+        yield Finding(move.site, (*(option or ()), *move.hot_path.because), fix, fields)
 
 
 def _do_not_wait(model: Model, move: Move) -> Fix | NoFix:
