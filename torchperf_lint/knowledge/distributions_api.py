@@ -61,11 +61,17 @@ FAMILIES = frozenset({*CHECKED, *INDEPENDENT, *(f"torch.distributions.{name}" fo
 SETTINGS = frozenset({"validate_args", "total_count", "temperature"})
 """Arguments that say nothing of where a distribution computes."""
 
-DRAW = frozenset("sample rsample sample_n entropy perplexity enumerate_support".split())
+SAMPLE = frozenset("sample rsample sample_n".split())
+"""Methods that draw."""
+
+DRAW = SAMPLE | frozenset("entropy perplexity enumerate_support".split())
 """Methods whose result is where the parameters are."""
 
 COMPUTE = frozenset("log_prob cdf icdf".split())
-"""Methods of a value, whose result is where value and parameters are; each checks the value first."""
+"""Methods of a value, whose result is where value and parameters are."""
+
+CHECK_THEIR_VALUE = frozenset("log_prob cdf".split())
+"""Those of these that check the value first."""
 
 DIVERGENCES = frozenset({"torch.distributions.kl_divergence", "torch.distributions.kl.kl_divergence"})
 """Functions of two distributions, whose result is where these are."""

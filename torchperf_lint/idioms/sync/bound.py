@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _UNWRITTEN = "nothing writes to the tensor in place before it is read"
 
+_FILLS = frozenset({"full", "new_full"})
+"""Of the functions that take sizes, those whose second argument is the value to fill with."""
+
 
 def bound_name(read: HostRead) -> str | None:
     """The name or path that `name = x.item()`, `name: int = x.item()`, or `name = max(x.item(), 1)`, binds."""
@@ -48,8 +51,10 @@ def _is_index_in(function: FunctionInfo, name: str) -> bool:
     for node in function.nodes:
         if isinstance(node, ast.Subscript) and name in names_in(node.slice):
             return True
-        takes_sizes = isinstance(node, ast.Call) and last_name(node.func) in TAKES_SIZES
-        if takes_sizes and any(name in names_in(each) for each in node.args):  # type: ignore[attr-defined]
+        if not isinstance(node, ast.Call) or last_name(node.func) not in TAKES_SIZES:
+            continue
+        sizes = node.args[:1] if last_name(node.func) in _FILLS else node.args
+        if any(name in names_in(each) for each in sizes):
             return True
     return False
 

@@ -6,9 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import NoFix
-from torchperf_lint.knowledge.distributions_api import DRAW
+from torchperf_lint.knowledge.distributions_api import SAMPLE
 from torchperf_lint.model.domain.frequency import Frequency
-from torchperf_lint.model.handles import last_name
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ def is_action(model: Model, site: Site, tensor: cst.BaseExpression, hot_path: Ho
     node = model.ast_of(tensor)
     if isinstance(node, ast.Name):
         node = model.only_binding(model.function_of(site), node.id)
-    return isinstance(node, ast.Call) and last_name(node.func) in DRAW
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in SAMPLE:
+        return False
+    return model.value_in(model.function_of(site), node.func.value).kind is not Kind.MODULE
 
 
 def goes_to(model: Model, node: cst.CSTNode) -> NoFix:

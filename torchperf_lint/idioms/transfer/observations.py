@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because, Unproven
 from torchperf_lint.knowledge import environments
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.handles import dotted
+from torchperf_lint.model.handles import dotted, last_name
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
@@ -35,6 +35,8 @@ def of_host(model: Model, site: Site, data: cst.BaseExpression) -> Because | Non
         stepped += calls
     taking = [each for each in stepped if _method(each) == environments.STEPS_IT]
     if not taking or len({dotted(each.func.value) for each in stepped if isinstance(each.func, ast.Attribute)}) != 1:
+        return None
+    if all(each in taking for each in stepped) and not any(_is_environment(each) for each in taking):
         return None
     if not all(each.args and _is_of_host(model, function, each.args[0]) for each in taking):
         return None
@@ -66,6 +68,12 @@ def _calls(node: ast.expr, name: str) -> list[ast.Call] | None:
         return []
     is_of_environment = isinstance(node, ast.Call) and _method(node) in (environments.STEPS_IT, environments.STARTS_IT)
     return [node] if is_of_environment else None  # type: ignore[list-item]
+
+
+def _is_environment(call: ast.Call) -> bool:
+    """Whether the receiver is named as an environment; what is stepped and never reset may be a solver."""
+    owner = last_name(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    return environments.NAMES.search((owner or "").lower()) is not None
 
 
 def _method(call: ast.Call) -> str | None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because, Unproven
 from torchperf_lint.idioms.arguments import passed
 from torchperf_lint.model import bounds
-from torchperf_lint.model.handles import dotted, last_name
+from torchperf_lint.model.handles import ClassInfo, dotted, last_name
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
     from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import Model
-    from torchperf_lint.model.handles import AttributeStore, ClassInfo, FunctionInfo
+    from torchperf_lint.model.handles import AttributeStore, FunctionInfo
 
 
 def waits_by_default(model: Model, move: Move) -> tuple[Because, ...] | None:
@@ -26,10 +26,14 @@ def waits_by_default(model: Model, move: Move) -> tuple[Because, ...] | None:
         model.function_of(move.site), node, bounds.MOST_STEPS_TO_OPTION
     ):
         return None
-    if not search.defaults:
+    if not search.defaults or search.may_be_set_elsewhere():
         return None
     row, path = search.defaults[0]
     return (Unproven(row, f"`{ast.unparse(node)}` is off by default, and nothing in the project sets it", path),)
+
+
+_MOVES = frozenset({"to", "cuda", "copy_"})
+"""Methods of tensors whose own `non_blocking` is no option."""
 
 
 class _Search:
@@ -54,6 +58,23 @@ class _Search:
         default = _default_of_field(node)
         return default is not None and self.is_off(function, default, steps - 1)
 
+    def may_be_set_elsewhere(self) -> bool:
+        """Whether a file nearby gives a followed attribute another value, or a parameter one by `partial`."""
+        names = {name for owner, name in self._seen if isinstance(owner, ClassInfo)}
+        every = {name for _, name in self._seen}
+        for home in self._model.with_neighbours:
+            for record in home.all_calls:
+                called = last_name(record.call.func)
+                given = () if called in _MOVES else record.call.keywords
+                asked = every if called == "partial" else names
+                if any(each.arg in asked and _may_be_on(each.value) for each in given):
+                    return True
+            for statement in home.statements:
+                targets = _targets(statement)
+                if any(last_name(each) in names for each in targets) and _may_be_on(statement.value):  # type: ignore[attr-defined]
+                    return True
+        return False
+
     def _stays_off(self, function: FunctionInfo, name: str, steps: int) -> bool:
         """Whether a parameter is False by default, and in all calls that are known."""
         if (function, name) in self._seen:
@@ -68,6 +89,8 @@ class _Search:
         for record in self._model.callers(function):
             given = passed(record.call, function, name)
             if any(isinstance(each, ast.Starred) for each in record.call.args):
+                return False
+            if any(each.arg is None for each in record.call.keywords):
                 return False
             if given is not None and not self.is_off(record.function, given, steps):
                 return False
@@ -125,3 +148,16 @@ def _default_of_field(node: ast.expr) -> ast.expr | None:
     if not isinstance(node, ast.Call) or last_name(node.func) != "field":
         return None
     return next((each.value for each in node.keywords if each.arg == "default"), None)
+
+
+def _targets(statement: ast.stmt) -> list[ast.expr]:
+    if isinstance(statement, ast.Assign):
+        return statement.targets
+    return [statement.target] if isinstance(statement, ast.AnnAssign) and statement.value is not None else []
+
+
+def _may_be_on(node: ast.expr) -> bool:
+    """Whether a value is neither False nor None; one that only hands a name on was followed."""
+    if isinstance(node, ast.Constant):
+        return node.value is not False and node.value is not None
+    return not isinstance(node, (ast.Name, ast.Attribute)) and _default_of_field(node) is None

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo, Index
 
+_ON_DEVICE = "on_after_batch_transfer"
+"""The hook in which a data module applies transforms on the device."""
+
 
 def are(inference: ValueQuestions, cls: ClassInfo) -> bool:
     """Whether datasets or data modules take objects of the class as transforms of their samples.
@@ -75,6 +78,8 @@ def _gives_samples(inference: ValueQuestions, cls: ClassInfo, base: ClassInfo | 
     if base is not None and base is not cls and base not in inference.lineage(cls):
         return False
     cls.index.reads.mentions(cls.name)
+    if inference.method(cls, _ON_DEVICE) is not None:
+        return False
     if any(ref.endswith(loading.SAMPLE_BASES) for ref in inference.base_names(cls)):
         return True
     is_called = any(inference.method(cls, name) is not None for name in ("__call__", "forward"))

@@ -15,10 +15,11 @@ from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.frequency import following, may_reach, receivers, settings
 from torchperf_lint.model.frequency.branches import Step, asks_types, calls_own_method, demands
 from torchperf_lint.model.frequency.first_pass import FirstPass
+from torchperf_lint.model.frequency.leaving import jump_at_end, leaves_but_for_errors
 from torchperf_lint.model.frequency.sampling_guards import bindings_in, is_sampling_guard
 from torchperf_lint.model.project.dependencies import NOTHING, node_of
 from torchperf_lint.model.syntax import finding
-from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, last_name
+from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo, Node
     from torchperf_lint.model.project.query_cache import QueryCache
     from torchperf_lint.model.syntax.index import CallSite
-
-_EXITS = frozenset({"exit", "quit", "_exit", "abort"})
 
 
 class _Where(NamedTuple):
@@ -105,7 +104,7 @@ class ExecutionFrequency:
 
     def _may_be_hot(self, statement: ast.stmt) -> bool:
         place = self.inference.index.places[statement]
-        if isinstance(place.parent, ast.If) and _leaves(place.block) is ast.Raise:
+        if isinstance(place.parent, ast.If) and jump_at_end(place.block) is ast.Raise:
             return False  # an error ends the run
         if not self.entry_points.may_be_hot(statement):
             return False
@@ -214,7 +213,7 @@ class ExecutionFrequency:
         elif not where.ignores_sampling and self._guarded(parent, place.field, place.function):
             return None
         elif isinstance(parent, ast.If) and leaves is None:
-            leaves = _leaves(place.block)
+            leaves = jump_at_end(place.block)
             leaves = None if leaves is ast.Continue else leaves
         return _Where(parent, leaves, where.ignores_sampling)
 
@@ -449,11 +448,11 @@ class ExecutionFrequency:
 
     def _find_first_skip(self, block: list[ast.stmt], function: FunctionInfo) -> int:
         for position, earlier in enumerate(block):
-            if isinstance(earlier, ast.If) and not earlier.orelse and _leaves(earlier.body) is not None:
+            if isinstance(earlier, ast.If) and not earlier.orelse and jump_at_end(earlier.body) is not None:
                 once = self._once(earlier, block[position + 1 :])
                 if is_sampling_guard(earlier.test, False, self._lookup(function), once):
                     return position
-            elif isinstance(earlier, ast.Try) and not earlier.finalbody and _leaves(earlier.body) is not None:
+            elif isinstance(earlier, ast.Try) and leaves_but_for_errors(earlier):
                 return position
         return len(block)
 
@@ -473,16 +472,6 @@ def _shortened(path: tuple[Because, ...]) -> tuple[Because, ...]:
         return path
     middle = (step for step in path[bounds.MOST_STEPS_SHOWN - 2 : -2] if isinstance(step, Unproven))
     return (*path[: bounds.MOST_STEPS_SHOWN - 2], *middle, *path[-2:])
-
-
-def _leaves(block: list[ast.stmt]) -> type | None:
-    """How a block jumps at its end: Break, Return, Continue or Raise; None if it goes on."""
-    last = block[-1]
-    if isinstance(last, (ast.Break, ast.Return, ast.Raise, ast.Continue)):
-        return type(last)
-    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and last_name(last.value.func) in _EXITS:
-        return ast.Raise
-    return None
 
 
 def _assigning(statement: ast.stmt, values: list[ast.expr]) -> list[ast.stmt]:

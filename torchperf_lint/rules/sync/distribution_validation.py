@@ -9,8 +9,8 @@ from torchperf_lint.engine.findings import Because, Finding, Fix, NoFix, Safety,
 from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.knowledge.distributions_api import (
+    CHECK_THEIR_VALUE,
     CHECKED,
-    COMPUTE,
     DRAWS_WITH_A_TEST,
     NORMAL,
     SWITCHES_ALL,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     fix=Safety.UNSAFE,
     assumes="all parameters and samples are valid",
     torch=">=1.8",
-    triggers=(("distributions", "normal(", *(f".{name}" for name in COMPUTE), ".sample("),),
+    triggers=(("distributions", "normal(", *(f".{name}" for name in CHECK_THEIR_VALUE), ".sample("),),
 )
 def distribution_validation(model: Model) -> Iterator[Finding]:
     """Distributions over device tensors that check what they get, and draws that check their deviation."""
@@ -72,7 +72,7 @@ def _asked_for(model: Model, site: Site) -> bool | cst.BaseExpression | None:
 
 def _asked(model: Model) -> Iterator[Finding]:
     """`prior.log_prob(x)` of a distribution that is made once: it checks x each time."""
-    for site in model.method_calls(*COMPUTE, hot=True):
+    for site in model.method_calls(*CHECK_THEIR_VALUE, hot=True):
         made = model.creation(_distribution(model, site))
         because = None if made is None else model.on_device(site.node)
         if made is None or because is None or surroundings.may_be_caught(model, site):
