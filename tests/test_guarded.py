@@ -15,8 +15,7 @@ import pytest
 
 from test_cli import lint, write  # noqa: F401
 from torchperf_lint import cli
-from torchperf_lint.engine.replacing import ON_TRIAL
-from torchperf_lint.guarded import command, fixing
+from torchperf_lint.guarded import command, fixing, journals
 from torchperf_lint.guarded.search import Search
 from torchperf_lint.syntax.identity import digest_of
 from training_loop import LOOP
@@ -29,6 +28,19 @@ ran = pathlib.Path("ran")
 ran.write_text(ran.read_text() + "." if ran.exists() else ".")
 """
 """The beginning of a project's tests, which count how often they run."""
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path_factory, monkeypatch) -> Path:
+    """The folder of the user's for the journals."""
+    folder = tmp_path_factory.mktemp("state")
+    monkeypatch.setenv("LOCALAPPDATA" if os.name == "nt" else "XDG_STATE_HOME", str(folder))
+    return folder
+
+
+def left(state: Path) -> list[Path]:
+    """The journals that runs have left."""
+    return list(state.rglob(journals.JOURNAL))
 
 
 @pytest.fixture
@@ -205,7 +217,7 @@ def test_states_of_one_size_are_not_taken_for_each_other(checked):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-def test_an_interrupt_leaves_the_last_good_state(checked, monkeypatch, error):
+def test_an_interrupt_leaves_the_last_good_state(checked, state, monkeypatch, error):
     for name in "abcd":
         write(f"{name}.py", "slow\n")
     real = command.run
@@ -219,7 +231,7 @@ def test_an_interrupt_leaves_the_last_good_state(checked, monkeypatch, error):
     status, _, _, ran = checked('assert "slow" in pathlib.Path("d.py").read_text()\n')
     assert (status, ran) == ((130 if error is KeyboardInterrupt else 2), 3)
     assert texts() == {"a.py": "fast\n", "b.py": "fast\n", "c.py": "slow\n", "d.py": "slow\n"}
-    assert not os.path.exists(ON_TRIAL)
+    assert not left(state)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +243,7 @@ def test_an_interrupt_leaves_the_last_good_state(checked, monkeypatch, error):
         pytest.param(signal.SIGHUP, marks=pytest.mark.slow),
     ],
 )
-def test_a_process_that_is_ended_leaves_no_state_on_trial(tmp_path, number):
+def test_a_process_that_is_ended_leaves_no_state_on_trial(tmp_path, state, number):
     train = tmp_path / "train.py"
     train.write_text(LOOP)
     (tmp_path / "tests.txt").write_text(
@@ -254,34 +266,85 @@ def test_a_process_that_is_ended_leaves_no_state_on_trial(tmp_path, number):
     if number == signal.SIGKILL:
         os.killpg(process.pid, signal.SIGKILL)  # its command
         assert train.read_text() != LOOP
-        assert {each["path"] for each in json.loads((tmp_path / ON_TRIAL / "journal.json").read_text())} == {str(train)}
+        (journal,) = [json.loads(place.read_text()) for place in left(state)]
+        assert {each["path"] for each in journal["files"]} == {str(train)}
     else:
         assert train.read_text() == LOOP
         assert process.returncode == (130 if number == signal.SIGINT else 128 + number)
-        assert not (tmp_path / ON_TRIAL).exists()
+        assert not left(state)
     (tmp_path / "again").touch()
     done = subprocess.run(arguments, check=False, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert ("train.py: warning: put back" in done.stderr) == (number == signal.SIGKILL)
     assert train.read_text() != LOOP
-    assert not (tmp_path / ON_TRIAL).exists()
+    assert not left(state)
 
 
-def test_what_was_changed_since_a_run_was_killed_is_left(lint):  # noqa: F811
+def journal_of(*names: str, written: bytes = b"slow\n") -> str:
+    """A journal by which files are to hold `x = 1`, and a run had written `written`."""
+    files = [
+        {"path": os.path.abspath(f"{name}.py"), "good": "x = 1\n", "written": [digest_of(written)]} for name in names
+    ]
+    return json.dumps({"root": os.path.realpath(os.curdir), "files": files})
+
+
+def killed(*names: str) -> None:
+    """Leave what a killed run in the current folder leaves."""
+    folder = Path(journals.folder_of(os.curdir))
+    folder.mkdir(parents=True)
+    (folder / journals.JOURNAL).write_text(journal_of(*names))
+
+
+def test_what_was_changed_since_a_run_was_killed_is_left_and_its_good_state_is_kept(lint, state):  # noqa: F811
     for name in "abc":
         write(f"{name}.py", "slow\n")
-    folder = Path(ON_TRIAL)
-    folder.mkdir()
-    journal = [
-        {"path": os.path.abspath(f"{name}.py"), "good": "x = 1\n", "written": [digest_of(content)]}
-        for name, content in {"a": b"slow\n", "b": b"else\n", "c": b"slow\n"}.items()
-    ]
-    (folder / "journal.json").write_text(json.dumps(journal))
+    write("b.py", "y = 1\nslow\n")
+    killed("a", "b", "c")
     status, _, err = lint("--fix")
-    assert texts() == {"a.py": "x = 1\n", "b.py": "fast\n", "c.py": "x = 1\n"}
+    assert texts() == {"a.py": "x = 1\n", "b.py": "y = 1\nfast\n", "c.py": "x = 1\n"}
     assert status == 0
-    assert [line.rpartition("/")[2].split(":")[0] for line in err.splitlines()] == ["a.py", "c.py", "b.py"]
-    assert not folder.exists()
+    assert [line.rpartition("/")[2].split(":")[0] for line in err.splitlines()[:2]] == ["a.py", "c.py"]
+    assert err.splitlines()[2].endswith(f" was killed (before: {os.path.abspath('b.py.orig')})")
+    assert Path("b.py.orig").read_text() == "x = 1\n"
+    assert not left(state)
+
+
+@pytest.mark.parametrize("place", ["sub", "sub/deeper", "."])
+def test_files_are_put_back_from_any_folder_of_the_project(lint, state, monkeypatch, place):  # noqa: F811
+    write("sub/a.py", "slow\n")
+    write("sub/deeper/c.py", "quiet\n")
+    monkeypatch.chdir("sub")
+    killed("a")
+    monkeypatch.chdir("..")
+    monkeypatch.chdir(place)
+    assert "a.py: warning: put back" in lint("--fix")[2]
+    assert not left(state)
+
+
+def test_a_killed_run_of_another_project_is_left_to_it(lint, state, monkeypatch):  # noqa: F811
+    write("one/a.py", "slow\n")
+    write("other/b.py", "slow\n")
+    monkeypatch.chdir("one")
+    killed("a")
+    monkeypatch.chdir("../other")
+    assert lint("--fix")[2] == ""
+    assert left(state)
+
+
+def test_a_journal_that_comes_with_the_project_is_not_obeyed(lint):  # noqa: F811
+    write("a.py", "quiet\n")
+    write(".torchperf-lint-check-with/journal.json", journal_of("a", written=b"quiet\n"))
+    lint("--fix", "--unsafe-fixes")
+    assert texts() == {"a.py": "quiet\n"}
+
+
+def test_where_no_journal_can_be_kept_nothing_is_tried(checked, state):
+    write("a.py", "slow\n")
+    (state / "torchperf-lint").write_text("")
+    status, out, err, _ = checked("")
+    assert (status, out, texts()) == (2, "", {"a.py": "slow\n"})
+    assert err.splitlines()[-1].startswith("torchperf-lint: error: fixes cannot be tried: ")
+    assert err.splitlines()[-1].endswith(": Not a directory")
 
 
 def test_two_runs_do_not_try_states_at_once(checked):
@@ -293,7 +356,7 @@ def test_two_runs_do_not_try_states_at_once(checked):
     assert texts() == {"a.py": "fast\n"}
 
 
-def test_a_file_that_somebody_changes_meanwhile_is_left_to_them(checked):
+def test_a_file_that_somebody_changes_meanwhile_is_left_to_them_and_kept(checked):
     write("a.py", "slow\n")
     write("b.py", "slow\n")
     test = """\
@@ -304,7 +367,9 @@ if "fast" in place.read_text():
 """
     status, _, err, _ = checked(test)
     assert (status, texts()) == (2, {"a.py": "slow\n", "b.py": "mine\n"})
-    assert err.splitlines()[-1].startswith("torchperf-lint: error: b.py has been changed while ")
+    assert err.splitlines()[-1].startswith("torchperf-lint: error: changed while ")
+    assert err.splitlines()[-1].endswith(", and left as it is: b.py (before: b.py.orig)")
+    assert Path("b.py.orig").read_text() == "slow\n"
 
 
 # -- the search --------------------------------------------------------------------------------------------------------

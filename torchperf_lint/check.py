@@ -17,7 +17,7 @@ from torchperf_lint.engine.jobs import Action, Job, Result, broken, run_on
 from torchperf_lint.engine.names import is_notebook
 from torchperf_lint.engine.project import check_paths, run_in_project
 from torchperf_lint.engine.project_root import root_of
-from torchperf_lint.engine.replacing import ON_TRIAL
+from torchperf_lint.guarded import journals
 from torchperf_lint.options import STANDARD_INPUT, common_folder, settings_for
 from torchperf_lint.outcome import Outcome, counted, of_fixes, report
 from torchperf_lint.report import FOR_PEOPLE, Context, opening, paint, printable
@@ -100,7 +100,7 @@ def _run(options: argparse.Namespace, settings: Settings, sieve: Sieve | None) -
     guard = None
     if action is Action.FIX and not reads_input:
         root = _root(options, settings)
-        if os.path.isdir(os.path.join(root, ON_TRIAL)):
+        if journals.near(root):
             from torchperf_lint.guarded.fixing import Refused, put_back
 
             try:

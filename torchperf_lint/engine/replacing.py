@@ -16,9 +16,6 @@ import time
 UNFINISHED = ".torchperf-lint-"
 """Prefix of these folders' names."""
 
-ON_TRIAL = UNFINISHED + "check-with"
-"""The folder in a project's root with the journal of files that are tried in several states."""
-
 _IGNORE, _NEW = ".gitignore", "new"
 """Everything in such a folder; its `.gitignore` is locked until the file is replaced."""
 

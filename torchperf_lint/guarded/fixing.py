@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.replacing import writable
 from torchperf_lint.engine.runner import FileReport
-from torchperf_lint.guarded import command, states
+from torchperf_lint.guarded import command, journals, states
 from torchperf_lint.guarded.search import Search
 from torchperf_lint.report import opening, printable
 from torchperf_lint.report.fixes import Proof
@@ -60,7 +60,7 @@ def fixed(
     """Write what fixes have made of files, as far as the command `line` passes with them.
 
     `again` makes the result of a file with some of its fixes only, while all files are as they were. Raise Refused
-    where the command fails without any fix or cannot be run, and OSError; then nothing is written.
+    where the command fails without any fix or cannot be run, or where files cannot be tried; then nothing is written.
     """
     results = [_refusing(each) if each.data != each.before else each for each in results]
     changed = {each.path: each for each in results if each.data != each.before}
@@ -74,23 +74,34 @@ def fixed(
             final = {path: run.made(on_disk, path) for path in changed}
     except command.CannotRun as error:
         raise Refused(str(error)) from None
-    except states.Busy:
+    except journals.Busy:
         raise Refused(f"another run with --check-with is at work in {root}") from None
     except states.Changed as error:
-        raise Refused(f"{error} has been changed while `{line}` ran, and is left as it is") from None
+        raise Refused(f"changed while `{line}` ran, and left as it is: {error}") from None
+    except OSError as error:
+        raise Refused(f"fixes cannot be tried: {_reason(error)}") from None
     return Guarded([final.get(each.path, each) for each in results], run.proof())
 
 
 def put_back(root: str) -> None:
     """Put back what a killed run left in the project; raise Refused where it is still at work."""
     try:
-        back, left = states.recover(root)
-    except states.Busy:
+        found = states.recover(root)
+    except journals.Busy:
         raise Refused(f"another run with --check-with is at work in {root}") from None
-    for path in back:
+    except OSError as error:
+        reason = _reason(error)
+        raise Refused(f"files of a killed run with --check-with cannot be put back: {reason}") from None
+    for path in found.back:
         print(f"{opening(path)}: warning: put back, for a run with --check-with was killed", file=sys.stderr)
-    for path in left:
-        print(f"{opening(path)}: warning: left as it is, though a run with --check-with was killed", file=sys.stderr)
+    for path, place in found.left:
+        before = f" (before: {printable(place)})" if place is not None else ""
+        message = f"warning: left as it is, though a run with --check-with was killed{before}"
+        print(f"{opening(path)}: {message}", file=sys.stderr)
+
+
+def _reason(error: OSError) -> str:
+    return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None)
 
 
 def _refusing(result: Result) -> Result:

@@ -1,7 +1,8 @@
 """Files that are tried in one state after the other: whatever ends the run, they are left in the last good one.
 
-A journal in the project's root says what each file has to hold then. A run that is killed leaves it, and the next run
-that fixes puts the files back. It takes no file that anybody else has changed in the meantime.
+A journal says what each file has to hold then. A run that is killed leaves it, and the next run that fixes puts the
+files back. A file that anybody else has changed in the meantime is left as it is, and its last good state is kept
+beside it.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import shutil
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchperf_lint.engine.replacing import ON_TRIAL, lock, replace, write_atomically
+from torchperf_lint.engine.replacing import replace, write_atomically
+from torchperf_lint.guarded import journals
 from torchperf_lint.syntax.identity import digest_of
 
 if TYPE_CHECKING:
@@ -23,22 +25,24 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import IO
 
-_IGNORE, _JOURNAL = ".gitignore", "journal.json"
-
-
-class Busy(Exception):
-    """Another run is trying states of this project."""
-
 
 class Changed(Exception):
-    """Somebody else has written to a file that is being tried; the text is its path."""
+    """Somebody else has written to files that are being tried; the text says which, and where they are kept."""
+
+
+class Recovered(NamedTuple):
+    """The files that are put back, and those that others have changed since, with the place of their good state."""
+
+    back: list[str]
+    left: list[tuple[str, str | None]]
 
 
 class States:
     """The states of some files, within a `with` block; at its end they are in the last good state."""
 
     def __init__(self, root: str, before: Mapping[str, bytes]) -> None:
-        self._folder = os.path.join(root, ON_TRIAL)
+        self._root = os.path.realpath(root)
+        self._folder = journals.folder_of(root)
         self._good = dict(before)
         self._written = {path: [digest_of(data)] for path, data in before.items()}
         self._lock: IO[bytes] | None = None
@@ -46,7 +50,7 @@ class States:
         self._shown = 0  # the second in which a state was last written for others to see
 
     def __enter__(self) -> States:  # noqa: PYI034 - `Self` is in `typing` from Python 3.11 on
-        self._lock = _locked(self._folder)
+        self._lock = journals.locked(self._folder)
         try:
             self._note()
             self._handle_signals()
@@ -93,25 +97,27 @@ class States:
         self._note()
 
     def _replace(self, state: Mapping[str, bytes]) -> None:
-        changed = None
+        changed = []
         for path, data in state.items():
             now = _content(path)
             if now == data:
                 continue
             if now is None or digest_of(now) not in self._written[path]:
-                changed = changed or Changed(path)
+                changed.append(path)
                 continue
             write_atomically(path, data)
-        if changed is not None:
-            raise changed
+        if changed:
+            kept = [(path, _kept_beside(path, self._good[path])) for path in changed]
+            raise Changed(", ".join(path if place is None else f"{path} (before: {place})" for path, place in kept))
 
     def _note(self) -> None:
         """Write the journal before the files that it speaks of."""
-        files = [
+        files: list[journals.OnTrial] = [
             {"path": os.path.abspath(path), "good": data.decode("latin-1"), "written": self._written[path]}
             for path, data in self._good.items()
         ]
-        replace(os.path.join(self._folder, _JOURNAL), json.dumps(files).encode())
+        journal: journals.Journal = {"root": self._root, "files": files}
+        replace(os.path.join(self._folder, journals.JOURNAL), json.dumps(journal).encode())
 
     def _handle_signals(self) -> None:
         """Let signals that would end the process end the block first."""
@@ -134,48 +140,41 @@ class States:
             self._lock.close()
 
 
-def recover(root: str) -> tuple[list[str], list[str]]:
-    """The files that a killed run left in a state on trial, and are put back, and those that others have changed since.
+def recover(root: str) -> Recovered:
+    """Put back the files that killed runs left in a state on trial.
 
-    Raise Busy where that run is still at work, and OSError where a file cannot be written.
+    Raise Busy where such a run is still at work, and OSError where a file cannot be written.
     """
-    folder = os.path.join(root, ON_TRIAL)
-    place = os.path.join(folder, _JOURNAL)
-    back, left = [], []
-    with _locked(folder):
-        try:
-            with open(place, "rb") as file:
-                journal = json.load(file)
-        except (OSError, ValueError):  # killed before it wrote to any file
-            journal = []
-        for each in journal:
-            path, good = each["path"], each["good"].encode("latin-1")
-            now = _content(path)
-            if now == good:
-                continue
-            if now is None or digest_of(now) not in each["written"]:
-                left.append(path)
-            else:
-                write_atomically(path, good)
-                back.append(path)
-        _remove(folder)
-    return back, left
+    found = Recovered([], [])
+    for folder in journals.near(root):
+        with journals.locked(folder):
+            for each in journals.read(folder)["files"]:
+                path, good = each["path"], each["good"].encode("latin-1")
+                now = _content(path)
+                if now == good:
+                    continue
+                if now is None or digest_of(now) not in each["written"]:
+                    found.left.append((path, _kept_beside(path, good)))
+                else:
+                    write_atomically(path, good)
+                    found.back.append(path)
+            _remove(folder)
+    return found
 
 
-def _locked(folder: str) -> IO[bytes]:
-    """The locked file of the journal's folder, which is made; raise Busy where another process has it."""
-    os.makedirs(folder, 0o700, exist_ok=True)
-    ignore = open(os.path.join(folder, _IGNORE), "ab", buffering=0)  # noqa: SIM115 - the lock lasts as long
-    try:
-        lock(ignore.fileno())
-    except BlockingIOError:
-        ignore.close()
-        raise Busy from None
-    except OSError:  # this file system has no locks
-        pass
-    ignore.truncate(0)
-    ignore.write(b"*\n")
-    return ignore
+def _kept_beside(path: str, data: bytes) -> str | None:
+    """The new file beside `path` that holds the data, or None where none can be made."""
+    for count in range(100):
+        place = f"{path}.orig{count or ''}"
+        if _content(place) == data:
+            return place
+        if not os.path.lexists(place):
+            try:
+                replace(place, data)
+            except OSError:
+                return None
+            return place
+    return None
 
 
 def _content(path: str) -> bytes | None:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Fix, Safety
 from torchperf_lint.syntax import cst, edits
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.handles import FunctionInfo
 
 _TITLE = "ask the tensor once"
+_JUMPS = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 _REDUCES = frozenset({"any", "all"})
 
 
@@ -28,8 +30,12 @@ def asked_once(model: Model, site: Site) -> Fix | None:
     tests = _tests(function, node.value)
     if tests is None or min(tests, key=lambda test: (test.lineno, test.col_offset)) is model.ast_of(node):
         return None  # the first one has to ask
-    block = model.place_of(statement).block
-    if not any(isinstance(each, ast.If) and _asks_first(each.test, node.value) for each in block):
+    place = model.place_of(statement)
+    behind = place.block[place.position + 1 :]
+    at = next(
+        (i for i, each in enumerate(behind) if isinstance(each, ast.If) and _asks_first(each.test, node.value)), None
+    )
+    if at is None or any(isinstance(each, _JUMPS) for between in behind[:at] for each in subtree(between)):
         return None  # perhaps no test is reached
     bound = model.site_at(made, statement)
     if bound is None or not isinstance(bound.node, cst.BaseExpression) or bound.node.lpar:

@@ -38,6 +38,11 @@ def checked_there(model: Model, site: Site) -> Fix | NoFix:
         return NoFix.ASSERTS  # a number that was read before: `assert mask.all().item()`
     if surroundings.may_be_caught(model, site):
         return NoFix.MAY_BE_CAUGHT
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    defined = next((each.lineno for each in model.top.body if isinstance(each, definitions)), 0)
+    asked = model.ast_of(site.node)
+    if asked is not None and model.function_of(site).is_module and asked.lineno < defined:
+        return NoFix.NO_ROOM
     node, is_negated = asserted
     torch, checked = model.name_of("torch", site), _checked(model, site, is_negated=is_negated)
     if torch is None or not site.tree.lossless or shape.binds_or_defers(node):

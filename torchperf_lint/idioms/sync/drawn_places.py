@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
 from torchperf_lint.idioms.transfer.uploads import makes_on_device
 from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.handles import dotted
 from torchperf_lint.syntax import edits
 from torchperf_lint.syntax.tree import subtree
 
@@ -41,6 +42,9 @@ def copied_once(model: Model, indexed: Indexed, part: ast.expr, owner: str) -> F
     root = owner.partition(".")[0]
     if root not in function.parameter_names or function.bound_names.count(root) != 1:
         return NoFix.DEVICE_NOT_AT_HAND
+    stored = (each for each in function.nodes if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store))
+    if any(dotted(each) == owner for each in stored):
+        return NoFix.DEVICE_NOT_AT_HAND  # perhaps behind the place where the indices are made
     found = _followed(model, function, part)
     if found is None:
         return NoFix.VARIES

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _TITLE = "read all elements at once, before the loop"
 _ASSUMES = "nothing writes to the tensor while the loop runs"
+_READS = frozenset("shape dtype device ndim size numel dim item backward mean sum max min".split())
+"""What gives no other name to the memory of a tensor."""
+_NUMBERS = frozenset({"builtins.float", "builtins.int", "builtins.bool", "builtins.len"})
 _COUNTS = frozenset({"builtins.range", "builtins.enumerate"})
 
 
@@ -79,20 +82,21 @@ def _bound(statement: ast.stmt) -> list[str]:
 
 
 def _is_own(model: Model, read: HostRead, name: str) -> bool:
-    """Whether the function makes the tensor itself, and only takes elements of it or calls its methods."""
+    """Whether the function makes the tensor itself, and only reads it, so that nothing else can write to it."""
     function = model.function_of(read.site)
     if not writes.makes_afresh(model, name, read.site):
         return False
-    uses = (each for each in function.parents if isinstance(each, ast.Name) and each.id == name)
-    around = [function.parents[each] for each in uses if isinstance(each.ctx, ast.Load)]
-    return all(isinstance(each, ast.Attribute) or _is_element(each, name) for each in around)
+    uses = [each for each in function.parents if isinstance(each, ast.Name) and each.id == name]
+    return all(_only_reads(model, function, each) for each in uses if isinstance(each.ctx, ast.Load))
 
 
-def _is_element(node: ast.AST, name: str) -> bool:
-    """`name[...]`, which is not written."""
-    return (
-        isinstance(node, ast.Subscript)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == name
-        and isinstance(node.ctx, ast.Load)
-    )
+def _only_reads(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether nothing can write to a tensor by what is done with it here, nor by what that gives."""
+    parent = function.parents.get(node)
+    if isinstance(parent, ast.Subscript) and parent.value is node:  # a view, perhaps
+        return isinstance(parent.ctx, ast.Load) and _only_reads(model, function, parent)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in _READS
+    if isinstance(parent, ast.Call):
+        return parent.func is not node and model.value_in(function, parent.func).ref in _NUMBERS
+    return isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.Compare))

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 _TITLE = "pack the data into pinned memory, and copy without waiting"
 _ASSUMES = "the data are on the host, and nothing compiles or exports the code or sets a default device"
-_PACKERS = frozenset({"torch.tensor", "torch.as_tensor"})
+_ASSUMES_NO_SHARING = f"{_ASSUMES}; on the CPU, nothing writes to an array that the tensor would share"
+_SHARING = "torch.as_tensor"
+_PACKERS = frozenset({"torch.tensor", _SHARING})
 _VIEWS = frozenset("view reshape unsqueeze squeeze flatten".split())
 """Methods that return a view of a tensor in one piece, which is as pinned as the tensor."""
 
@@ -34,6 +36,8 @@ def without_wait(model: Model, site: Site, call: cst.Call, move: Move | None) ->
         return NoFix.NOT_PINNED
     if not call.args or call.args[0].star or (call.args[0].keyword and call.args[0].keyword.value != "data"):
         return NoFix.FORM
+    if shape.argument(call, "pin_memory") is not None:
+        return NoFix.FORM
     if _holds_device_tensors(model.value(call.args[0].value)):
         return NoFix.SEVERAL_MAKERS
     torch = model.name_of("torch", site)
@@ -49,7 +53,15 @@ def without_wait(model: Model, site: Site, call: cst.Call, move: Move | None) ->
     if isinstance(copied, NoFix):
         return copied
     changed = edits.together(packed, copied)
-    return NoFix.NO_ROOM if changed is None else Fix(_TITLE, Safety.UNSAFE, changed, _ASSUMES)
+    if changed is None:
+        return NoFix.NO_ROOM
+    return Fix(_TITLE, Safety.UNSAFE, changed, _ASSUMES_NO_SHARING if _may_share(model, call) else _ASSUMES)
+
+
+def _may_share(model: Model, call: cst.Call) -> bool:
+    """Whether the result may share the memory of an array as it stands, which a packed one does not."""
+    data = model.value(call.args[0].value)
+    return model.value(call.func).ref == _SHARING and data.kind is not Kind.CONTAINER
 
 
 def makes_on_device(model: Model) -> bool:
