@@ -206,6 +206,20 @@ def test_a_fix_that_does_not_parse_is_withdrawn_and_the_others_are_made() -> Non
     assert [each.row for each in done.report.diagnostics] == [2]
 
 
+def test_a_fix_that_parses_and_does_not_compile_is_withdrawn() -> None:
+    def breaks_b(site: Site) -> Fix:
+        return swaps("f(x=1, x=2)" if text_of(site).startswith(b"b") else "0")(site)
+
+    done = fix(b"a.item()\nb.item()\n", finds("item", fix=breaks_b))
+    assert done.data == b"0\nb.item()\n"
+    assert done.withdrawn == (("TPL190", "the result does not compile (keyword argument repeated: x)", 2),)
+
+
+def test_fixes_are_made_in_a_file_that_never_compiled() -> None:
+    done = fix(b"return\na.item()\n", finds("item", fix=swaps("0")))
+    assert (done.data, done.withdrawn) == (b"return\n0\n", ())
+
+
 def test_a_fix_that_leaves_its_finding_is_withdrawn_and_not_tried_again() -> None:
     tried: list[str] = []
 

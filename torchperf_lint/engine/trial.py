@@ -12,6 +12,7 @@ from torchperf_lint.engine.findings import Confidence, NoFix, Safety
 from torchperf_lint.engine.layout import STANDARD_LENGTH, laid_out
 from torchperf_lint.engine.registry import UNUSED_SUPPRESSION
 from torchperf_lint.engine.runner import check_source
+from torchperf_lint.syntax.parsing import fault_of
 from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ def written(source: Source, edits: Iterable[Edit]) -> bytes:
         raise Rejected(f"the result does not parse ({error.reason})") from None
     if (result.encoding, result.utf8) != (source.encoding, text):
         raise Rejected("the result would be read in another encoding")
+    fault = fault_of(result.text)
+    if fault is not None and fault_of(source.text) is None:
+        raise Rejected(f"the result does not compile ({fault})")
     return data
 
 

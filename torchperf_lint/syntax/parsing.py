@@ -25,3 +25,16 @@ def parse_expression(text: str) -> ast.expr:
     with _parsing, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text, mode="eval").body
+
+
+def fault_of(text: str) -> str | None:
+    """Why a module that parses does not compile (a keyword that is given twice, a `return` outside a function)."""
+    with _parsing, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(text, "module", "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            return error.msg if isinstance(error, SyntaxError) else str(error)
+        except (RecursionError, MemoryError):  # the text may be in order
+            pass
+    return None
