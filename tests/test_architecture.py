@@ -135,7 +135,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "adopt",
         "config",
         "engine",
-        "guarded.fixing",
+        "guarded",
         "options",
         "outcome",
         "pages",
