@@ -113,6 +113,8 @@ class Evaluator:
             return env[path]
         if base.kind is Kind.UNKNOWN and base.device is Device.UNKNOWN and not base.ref:
             base = self._treated_as_tensor(node, env) or base
+        elif base.kind is Kind.METHOD and node.attr in torch_api.TENSOR_ONLY_METHODS:
+            base = self.frame.values[node.value] = as_data(base)
         return self.attribute_of(base, node.attr, node)
 
     def _treated_as_tensor(self, node: ast.Attribute, env: Env) -> Value | None:
