@@ -57,7 +57,8 @@ def _sent(function: FunctionInfo) -> Iterator[ast.expr]:
         if not isinstance(func, ast.Attribute) or func.attr not in _METHODS:
             continue
         if func.attr != "scale" or "scaler" in (dotted(func.value) or "").lower():
-            yield func.value
+            if not record.call.args or isinstance(func.value, ast.Name):  # `self.engine.backward(loss)` is of an engine
+                yield func.value
             yield from record.call.args[:1]
 
 
