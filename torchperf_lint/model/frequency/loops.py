@@ -314,9 +314,12 @@ class Loops:
         """Whether a call directly in the loop runs a whole model, not a layer."""
         if loop not in self.enclosing(record.statement)[:1]:
             return False
-        callee = self.inference.frame_value(function, record.call.func)
+        func = record.call.func
+        if isinstance(func, ast.Attribute) and func.attr == "forward":
+            func = func.value
+        callee = self.inference.frame_value(function, func)
         is_layer = callee.cls is None and (callee.ref or "").startswith("torch.nn.")
-        named = callee.cls is not None or last_name(record.call.func) in conventions.MODEL_NAMES
+        named = callee.cls is not None or last_name(func) in conventions.MODEL_NAMES
         return callee.kind is Kind.MODULE and named and not is_layer
 
 
