@@ -338,6 +338,15 @@ def test_a_journal_that_comes_with_the_project_is_not_obeyed(lint):  # noqa: F81
     assert texts() == {"a.py": "quiet\n"}
 
 
+@pytest.mark.parametrize("content", ["", "{", "[]", "7", '{"root": 1}', '{"root": "/", "files": null}'])
+def test_a_journal_that_says_nothing_is_left_out_of_account(lint, content):  # noqa: F811
+    write("a.py", "slow\n")
+    killed("a")
+    Path(journals.folder_of(os.curdir), journals.JOURNAL).write_text(content)
+    assert lint("--fix")[0] == 0
+    assert texts() == {"a.py": "fast\n"}
+
+
 def test_where_no_journal_can_be_kept_nothing_is_tried(checked, state):
     write("a.py", "slow\n")
     (state / "torchperf-lint").write_text("")

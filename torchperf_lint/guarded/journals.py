@@ -58,9 +58,9 @@ def read(folder: str) -> Journal:
     """The journal in a folder; an empty one where a run was killed before it wrote to any file."""
     try:
         with open(os.path.join(folder, JOURNAL), "rb") as file:
-            journal: Journal = json.load(file)
-            return journal
-    except (OSError, ValueError):
+            journal = json.load(file)
+        return {"root": str(journal["root"]), "files": list(journal["files"])}
+    except (OSError, ValueError, KeyError, TypeError):
         return {"root": "", "files": []}
 
 
