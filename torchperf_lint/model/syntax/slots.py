@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _EMPTY_MAKERS = frozenset("dict list set tuple deque OrderedDict defaultdict Counter".split())
 _FILLERS = frozenset("append appendleft extend add insert update setdefault".split())
 _EMPTIERS = frozenset("del clear pop popleft popitem remove discard".split())
+_MAKERS = frozenset("tensor Tensor as_tensor BoolTensor ByteTensor".split())
+_IN_PLACE = "in place"
 _EXTENT = re.compile(r"(^|_)(shape|size|sizes|len|length|dim|dims|numel|ndim|device|dtype|height|width|h|w)$|^max_")
 _ORDERS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot)
 
@@ -89,6 +91,8 @@ def _of(node: ast.expr, state: State, literal: object = None) -> list[Slot]:
         return [] if held is None else [Slot(held, state, node.slice, literal)]
     if isinstance(node, ast.Call):
         name = last_name(node.func)
+        if name == "item" and isinstance(node.func, ast.Attribute):
+            return _of(node.func.value, state, literal)
         if name == "get" and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
             held = dotted(node.func.value)
             return [] if held is None else [Slot(held, state, node.args[0], literal)]
@@ -249,6 +253,21 @@ def _called(call: ast.Call, statement: ast.stmt) -> Iterator[Change]:
         yield Change(f"{owner}.{first.value!s}", statement, call.args[1] if len(call.args) > 1 else None)
     elif name in _FILLERS or name in _EMPTIERS:
         yield Change(owner, statement, None, first, name)
+    elif name is not None and name.endswith("_") and not name.startswith("_"):
+        yield Change(owner.removesuffix(".data"), statement, _number_in(name, first), how=_IN_PLACE)
+
+
+def _number_in(method: str, given: ast.expr | None) -> ast.expr | None:
+    """What is written into a tensor of one element: `x.fill_(True)`, `x.copy_(torch.tensor([True]))`."""
+    if method == "zero_":
+        return ast.Constant(0)
+    if method == "copy_" and isinstance(given, ast.Call) and last_name(given.func) in _MAKERS and given.args:
+        given = given.args[0]
+        while isinstance(given, (ast.List, ast.Tuple)) and len(given.elts) == 1:
+            given = given.elts[0]
+    elif method != "fill_":
+        return None
+    return given if isinstance(given, ast.Constant) else None
 
 
 def settles(change: Change, slot: Slot) -> bool:
@@ -256,6 +275,8 @@ def settles(change: Change, slot: Slot) -> bool:
     value = change.value
     if change.path != slot.path or change.how in _EMPTIERS:
         return False
+    if change.how == _IN_PLACE:
+        return _is_false(slot) and isinstance(value, ast.Constant) and bool(value.value)
     if slot.key is not None:
         return change.key is not None and _same(change.key, slot.key) and (value is None or not _may_be_none(value))
     if _fills(change):
@@ -277,6 +298,9 @@ def keeps(change: Change, slot: Slot, is_behind: bool) -> bool:
     value = change.value
     if change.path != slot.path or change.how in _EMPTIERS:
         return False  # a change of another path is one of the slot's owner
+    if change.how == _IN_PLACE:
+        is_asked = slot.state in (State.TRUE, State.FALSE, State.EQUAL) and slot.key is None
+        return not is_asked or _is_literally_other(value, slot)
     if _fills(change):
         return True
     if slot.key is not None:
@@ -295,7 +319,7 @@ def restores(change: Change, slot: Slot) -> bool:
         return False
     if change.how in _EMPTIERS:
         return slot.key is not None or slot.state in (State.MISSING, State.EMPTY, State.FALSE)
-    if value is None or _fills(change):
+    if value is None or _fills(change) or (change.how == _IN_PLACE and not _is_false(slot)):
         return False
     if slot.key is not None or slot.state in (State.EMPTY, State.FALSE):
         return is_empty(value)
@@ -306,6 +330,11 @@ def restores(change: Change, slot: Slot) -> bool:
     return (
         value.value is None if slot.state is State.NONE else slot.state is State.EQUAL and value.value == slot.literal
     )
+
+
+def _is_false(slot: Slot) -> bool:
+    """Whether a tensor that holds a flag, or a count, is asked whether it is still unset."""
+    return slot.key is None and (slot.state is State.FALSE or (slot.state is State.EQUAL and slot.literal == 0))
 
 
 def _fills(change: Change) -> bool:
