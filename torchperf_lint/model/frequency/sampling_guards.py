@@ -29,6 +29,7 @@ _FLAG = re.compile(
     r"^(should_|do_|need_|need|is_log|is_print|time_to_|to_log|will_|must_|log_now|log_this|print_)"
     r"|every_n|_every$|(^|_)(verbose|debug|debugging|debug_loss|visualize|end_of_epoch|is_last_batch|last_batch|should_log|should_stop)$"
     r"|(^|_)(onnx_trace|onnx_export|exporting)$"
+    r"|^(init|do_init|initialize|initialise|first_(call|pass|batch|iteration))$"
     r"|^(log|logging|do_log|display|visualise|plot|profile|profiling|dump|save_now)$"
 )
 _OPTIONS = re.compile(r"(^|_)(args|opts?|options|cfg|conf|config|hparams|params|flags)$")
@@ -81,7 +82,17 @@ def is_sampling_guard(
         conjunction = isinstance(test.op, ast.And) == taken
         answers = (is_sampling_guard(value, taken, lookup, once, depth) for value in test.values)
         return any(answers) if conjunction else all(answers)
+    if isinstance(test, ast.Compare) and _is_asked_for_truth(test):
+        flag, value = test.left, test.comparators[0].value  # type: ignore[attr-defined]
+        return _is_rare(flag, taken == value, lookup, depth) or once(test, taken)
     return _is_rare(test, taken, lookup, depth) or once(test, taken)
+
+
+def _is_asked_for_truth(test: ast.Compare) -> bool:
+    """`flag is True`, `flag == False`."""
+    wanted = test.comparators[0]
+    is_equality = len(test.ops) == 1 and isinstance(test.ops[0], (ast.Is, ast.Eq))
+    return is_equality and isinstance(wanted, ast.Constant) and isinstance(wanted.value, bool)
 
 
 def _is_rare(test: ast.expr, taken: bool, lookup: Callable[[str], list[ast.expr]], depth: int) -> bool:
