@@ -15,7 +15,7 @@ import pytest
 
 from test_cli import lint, write  # noqa: F401
 from torchperf_lint import cli
-from torchperf_lint.guarded import command, fixing, journals
+from torchperf_lint.guarded import command, fixing, journals, states
 from torchperf_lint.guarded.search import Search
 from torchperf_lint.syntax.identity import digest_of
 from training_loop import LOOP
@@ -213,6 +213,17 @@ def test_states_of_one_size_are_not_taken_for_each_other(checked):
     assert texts() == {"a.py": fixed, "b.py": fixed, "c.py": x, "d.py": y}
 
 
+def test_no_state_is_written_in_the_second_of_the_one_before(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    place = write("a.py", "slow\n")
+    seconds = [int(place.stat().st_mtime)]
+    with states.States(os.curdir, {"a.py": b"slow\n"}) as on_disk:
+        for text in (b"fast\n", b"slow\n"):
+            on_disk.show({"a.py": text})
+            seconds.append(int(place.stat().st_mtime))
+    assert len(set(seconds)) == 3
+
+
 # -- what ends a run ---------------------------------------------------------------------------------------------------
 
 
@@ -338,22 +349,75 @@ def test_a_journal_that_comes_with_the_project_is_not_obeyed(lint):  # noqa: F81
     assert texts() == {"a.py": "quiet\n"}
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "7", '{"root": 1}', '{"root": "/", "files": null}'])
-def test_a_journal_that_says_nothing_is_left_out_of_account(lint, content):  # noqa: F811
+ENTRIES = (
+    "7",
+    "{}",
+    '"abc"',
+    '{"path": "/a", "good": "\\u20ac", "written": []}',
+    '{"path": "/\\u0000", "good": "", "written": []}',
+)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "7", '{"root": 1}', '{"root": "/", "files": null}']
+    + [f'{{"root": "/", "files": [{entry}]}}' for entry in ENTRIES],
+)
+def test_a_broken_journal_changes_nothing_and_goes_away(lint, state, content):  # noqa: F811
     write("a.py", "slow\n")
     killed("a")
     Path(journals.folder_of(os.curdir), journals.JOURNAL).write_text(content)
     assert lint("--fix")[0] == 0
     assert texts() == {"a.py": "fast\n"}
+    assert not left(state)
+
+
+def test_the_journal_stays_while_it_holds_the_only_good_state(lint, state, monkeypatch):  # noqa: F811
+    write("sub/a.py", "slow\n")
+    monkeypatch.chdir("sub")
+    killed("a")
+    monkeypatch.chdir("..")
+    os.rename("sub", "renamed")
+    (journal,) = left(state)
+    for _ in range(2):
+        assert f" was killed (before: {journal})" in lint("--fix")[2]
+    assert "x = 1" in journal.read_text()
+    assert texts() == {"renamed/a.py": "fast\n"}
+
+
+def test_a_user_without_a_home_folder_obeys_no_journal(lint, monkeypatch):  # noqa: F811
+    write("a.py", "slow\n")
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    name = digest_of(os.fsencode(os.path.realpath(os.curdir)))
+    for home in ("~/.local/state", "relative"):
+        write(f"{home}/torchperf-lint/check-with/{name}/journal.json", journal_of("a"))
+    assert lint("--fix")[0] == 0
+    assert texts() == {"a.py": "fast\n"}
+    write("a.py", "slow\n")
+    status, _, err = lint("--fix", "--check-with", "true")
+    assert (status, texts()) == (2, {"a.py": "slow\n"})
+    assert "the user has no home folder for the journal" in err
+
+
+def test_a_run_in_a_part_of_the_project_does_not_begin(lint, monkeypatch):  # noqa: F811
+    write("a.py", "slow\n")
+    write("sub/b.py", "slow\n")
+    folder = journals.folder_of("sub")
+    with journals.locked(folder):
+        Path(folder, journals.JOURNAL).write_text(json.dumps({"root": os.path.realpath("sub"), "files": []}))
+        status, _, err = lint("--fix", "--check-with", "true")
+    assert (status, texts()) == (2, {"a.py": "slow\n", "sub/b.py": "slow\n"})
+    assert "another run with --check-with is at work in" in err
 
 
 def test_where_no_journal_can_be_kept_nothing_is_tried(checked, state):
     write("a.py", "slow\n")
     (state / "torchperf-lint").write_text("")
-    status, out, err, _ = checked("")
-    assert (status, out, texts()) == (2, "", {"a.py": "slow\n"})
-    assert err.splitlines()[-1].startswith("torchperf-lint: error: fixes cannot be tried: ")
-    assert err.splitlines()[-1].endswith(": Not a directory")
+    status, out, err, ran = checked("")
+    assert (status, out, ran, texts()) == (2, "", 0, {"a.py": "slow\n"})
+    assert err.startswith("torchperf-lint: error: fixes cannot be tried: ")
+    assert ": Not a directory; " in err
 
 
 def test_two_runs_do_not_try_states_at_once(checked):

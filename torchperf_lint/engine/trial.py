@@ -49,7 +49,7 @@ def written(source: Source, edits: Iterable[Edit]) -> bytes:
         text = apply_edits(source.utf8, edits)
         data = source.encode(text)
         result = Source(source.path, data)
-        result.parse()
+        tree = result.parse()
     except (BadEdits, UnicodeError) as error:
         reason = str(error) if isinstance(error, BadEdits) else f"its text has no place in {source.encoding}"
         raise Rejected(reason) from None
@@ -57,8 +57,8 @@ def written(source: Source, edits: Iterable[Edit]) -> bytes:
         raise Rejected(f"the result does not parse ({error.reason})") from None
     if (result.encoding, result.utf8) != (source.encoding, text):
         raise Rejected("the result would be read in another encoding")
-    fault = fault_of(result.text)
-    if fault is not None and fault_of(source.text) is None:
+    fault = fault_of(tree)
+    if fault is not None and fault_of(source.parse()) is None:
         raise Rejected(f"the result does not compile ({fault})")
     return data
 

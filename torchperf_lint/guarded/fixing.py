@@ -60,7 +60,8 @@ def fixed(
     """Write what fixes have made of files, as far as the command `line` passes with them.
 
     `again` makes the result of a file with some of its fixes only, while all files are as they were. Raise Refused
-    where the command fails without any fix or cannot be run, or where files cannot be tried; then nothing is written.
+    where the command fails without any fix or cannot be run, or where files cannot be tried; the files are then in the
+    last state that the command passed with, or the next run puts them back.
     """
     results = [_refusing(each) if each.data != each.before else each for each in results]
     changed = {each.path: each for each in results if each.data != each.before}
@@ -68,8 +69,8 @@ def fixed(
         return Guarded(results, None)
     run = _Run(changed, again, line, root, quiet)
     try:
-        run.before_any_fix()
         with states.States(root, {path: each.before for path, each in changed.items()}) as on_disk:
+            run.before_any_fix()
             run.search(on_disk)
             final = {path: run.made(on_disk, path) for path in changed}
     except command.CannotRun as error:
@@ -79,7 +80,7 @@ def fixed(
     except states.Changed as error:
         raise Refused(f"changed while `{line}` ran, and left as it is: {error}") from None
     except OSError as error:
-        raise Refused(f"fixes cannot be tried: {_reason(error)}") from None
+        raise Refused(f"fixes cannot be tried: {_reason(error)}; the next --fix puts back what is left") from None
     return Guarded([final.get(each.path, each) for each in results], run.proof())
 
 
@@ -95,9 +96,8 @@ def put_back(root: str) -> None:
     for path in found.back:
         print(f"{opening(path)}: warning: put back, for a run with --check-with was killed", file=sys.stderr)
     for path, place in found.left:
-        before = f" (before: {printable(place)})" if place is not None else ""
-        message = f"warning: left as it is, though a run with --check-with was killed{before}"
-        print(f"{opening(path)}: {message}", file=sys.stderr)
+        message = f"left as it is, though a run with --check-with was killed (before: {printable(place)})"
+        print(f"{opening(path)}: warning: {message}", file=sys.stderr)
 
 
 def _reason(error: OSError) -> str:

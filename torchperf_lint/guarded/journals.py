@@ -5,9 +5,10 @@ What a journal says is written to files. One in a project could come with that p
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from torchperf_lint.engine.replacing import lock
 from torchperf_lint.syntax.identity import digest_of
@@ -24,19 +25,28 @@ class Busy(Exception):
 
 
 def folder_of(root: str) -> str:
-    """The folder for the journal of a project."""
-    return os.path.join(_home(), digest_of(os.fsencode(os.path.realpath(root))))
+    """The folder for the journal of a project; raise OSError where the user has no place for it."""
+    home = _home()
+    if home is None:
+        raise OSError(errno.ENOENT, "the user has no home folder for the journal")
+    return os.path.join(home, _name_of(root))
 
 
 def near(root: str) -> list[str]:
-    """The folders with a journal of this project, of one in its folders or of one around it."""
-    here = os.path.realpath(root)
+    """The folders with the journal of this project, of a part of it, or of a project that it is a part of."""
+    home = _home()
     try:
-        names = sorted(os.listdir(_home()))
+        names = [] if home is None else sorted(os.listdir(home))
     except OSError:
         return []
-    folders = [os.path.join(_home(), name) for name in names]
-    return [each for each in folders if each == folder_of(root) or _touch(here, read(each)["root"])]
+    here, own = os.path.realpath(root), _name_of(root)
+    found = []
+    for name in names:
+        folder = os.path.join(home or "", name)
+        there = read(folder)["root"]
+        if name == own or (name == _name_of(there) and _touch(here, there)):
+            found.append(folder)
+    return found
 
 
 class Journal(TypedDict):
@@ -59,9 +69,11 @@ def read(folder: str) -> Journal:
     try:
         with open(os.path.join(folder, JOURNAL), "rb") as file:
             journal = json.load(file)
-        return {"root": str(journal["root"]), "files": list(journal["files"])}
-    except (OSError, ValueError, KeyError, TypeError):
+        root = os.path.realpath(journal["root"])
+        files = [each for each in journal["files"] if _is_valid(each)]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {"root": "", "files": []}
+    return {"root": root, "files": files}
 
 
 def locked(folder: str) -> IO[bytes]:
@@ -78,6 +90,16 @@ def locked(folder: str) -> IO[bytes]:
     return file
 
 
+def _is_valid(entry: dict[str, Any]) -> bool:
+    """Whether the entry of a journal says what has to be known of a file; raises ValueError, KeyError, TypeError."""
+    entry["good"].encode("latin-1")
+    return os.path.isabs(entry["path"]) and "\0" not in entry["path"] and isinstance(entry["written"], list)
+
+
+def _name_of(root: str) -> str:
+    return digest_of(os.fsencode(os.path.realpath(root)))
+
+
 def _touch(first: str, second: str) -> bool:
     """Whether one of two folders lies in the other."""
     both = {first, second}
@@ -87,8 +109,11 @@ def _touch(first: str, second: str) -> bool:
         return False
 
 
-def _home() -> str:
-    """The folder for what programs keep of their state, by the XDG Base Directory Specification and on Windows."""
+def _home() -> str | None:
+    """The folder for the journals, by the XDG Base Directory Specification and on Windows.
+
+    None where the user has no home folder: a path that begins in the current one may lie in a project.
+    """
     said = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_STATE_HOME", "")
     state = said if os.path.isabs(said) else os.path.join(os.path.expanduser("~"), ".local", "state")
-    return os.path.join(state, "torchperf-lint", "check-with")
+    return os.path.join(state, "torchperf-lint", "check-with") if os.path.isabs(state) else None

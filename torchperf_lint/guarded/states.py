@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class Changed(Exception):
-    """Somebody else has written to files that are being tried; the text says which, and where they are kept."""
+    """Somebody else has written to files that are being tried; the text says which, and where their good state is."""
 
 
 class Recovered(NamedTuple):
     """The files that are put back, and those that others have changed since, with the place of their good state."""
 
     back: list[str]
-    left: list[tuple[str, str | None]]
+    left: list[tuple[str, str]]
 
 
 class States:
@@ -47,40 +47,41 @@ class States:
         self._written = {path: [digest_of(data)] for path, data in before.items()}
         self._lock: IO[bytes] | None = None
         self._handlers: dict[int, Any] = {}
-        self._shown = 0  # the second in which a state was last written for others to see
+        self._is_kept = True  # the good state of what somebody else has changed
 
     def __enter__(self) -> States:  # noqa: PYI034 - `Self` is in `typing` from Python 3.11 on
         self._lock = journals.locked(self._folder)
         try:
+            self._be_alone()
             self._note()
             self._handle_signals()
         except BaseException:
-            self._leave()
+            self._leave(done=False)
             raise
         return self
 
     def __exit__(self, *error: object) -> None:
         with _uninterrupted():
+            done = False  # then the journal stays for the next run
             try:
                 self._replace(self._good)
-            except OSError:  # the journal stays for the next run
-                self._leave(done=False)
+                done = True
+            except Changed:
+                done = self._is_kept
                 raise
-            except BaseException:
-                self._leave()
-                raise
-            self._leave()
+            finally:
+                self._leave(done=done)
 
     def show(self, state: Mapping[str, bytes]) -> None:
         """Write the files for a command to see.
 
-        Python takes a module's byte code for valid by the second of its time and its size, so no two states that a
-        command sees are written in the same second.
+        Python takes a module's byte code for valid by the second of its time and its size, so no file that a command
+        sees is written anew in the second in which its state before was written.
         """
-        while int(time.time()) == self._shown and any(_content(path) != data for path, data in state.items()):
+        changing = [path for path, data in state.items() if _content(path) != data]
+        while int(time.time()) in map(_second_of, changing):
             time.sleep(0.05)
         self.write(state)
-        self._shown = int(time.time())
 
     def write(self, state: Mapping[str, bytes]) -> None:
         """Write the files, each in one step; raise Changed, or OSError."""
@@ -97,7 +98,7 @@ class States:
         self._note()
 
     def _replace(self, state: Mapping[str, bytes]) -> None:
-        changed = []
+        changed, failed = [], None
         for path, data in state.items():
             now = _content(path)
             if now == data:
@@ -105,10 +106,25 @@ class States:
             if now is None or digest_of(now) not in self._written[path]:
                 changed.append(path)
                 continue
-            write_atomically(path, data)
+            try:
+                write_atomically(path, data)
+            except OSError as error:  # the others have to be written all the same
+                failed = failed or error
+        if failed is not None:
+            raise failed
         if changed:
             kept = [(path, _kept_beside(path, self._good[path])) for path in changed]
-            raise Changed(", ".join(path if place is None else f"{path} (before: {place})" for path, place in kept))
+            self._is_kept = all(place is not None for _, place in kept)
+            journal = os.path.join(self._folder, journals.JOURNAL)
+            raise Changed(", ".join(f"{path} (before: {place or journal})" for path, place in kept))
+
+    def _be_alone(self) -> None:
+        """Raise Busy where another run is at work in a part of the project, or around it, or has left a journal."""
+        for folder in journals.near(self._root):
+            if folder != self._folder:
+                journals.locked(folder).close()
+            if journals.read(folder)["files"]:
+                raise journals.Busy
 
     def _note(self) -> None:
         """Write the journal before the files that it speaks of."""
@@ -138,6 +154,8 @@ class States:
             _remove(self._folder)
         if self._lock is not None:
             self._lock.close()
+        if done and os.path.isdir(self._folder):  # Windows removes no folder with an open file
+            _remove(self._folder)
 
 
 def recover(root: str) -> Recovered:
@@ -147,6 +165,7 @@ def recover(root: str) -> Recovered:
     """
     found = Recovered([], [])
     for folder in journals.near(root):
+        lost = False
         with journals.locked(folder):
             for each in journals.read(folder)["files"]:
                 path, good = each["path"], each["good"].encode("latin-1")
@@ -154,27 +173,38 @@ def recover(root: str) -> Recovered:
                 if now == good:
                     continue
                 if now is None or digest_of(now) not in each["written"]:
-                    found.left.append((path, _kept_beside(path, good)))
+                    place = _kept_beside(path, good)
+                    found.left.append((path, place or os.path.join(folder, journals.JOURNAL)))
+                    lost = lost or place is None
                 else:
                     write_atomically(path, good)
                     found.back.append(path)
-            _remove(folder)
+            if not lost:
+                _remove(folder)
     return found
 
 
 def _kept_beside(path: str, data: bytes) -> str | None:
-    """The new file beside `path` that holds the data, or None where none can be made."""
+    """The new file beside `path` that holds the data, with its mode, or None where none can be made."""
     for count in range(100):
         place = f"{path}.orig{count or ''}"
         if _content(place) == data:
             return place
         if not os.path.lexists(place):
             try:
-                replace(place, data)
+                replace(place, data, mode=os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o600)
             except OSError:
                 return None
             return place
     return None
+
+
+def _second_of(path: str) -> int | None:
+    """The second in which a file was written."""
+    try:
+        return int(os.stat(path).st_mtime)
+    except OSError:
+        return None
 
 
 def _content(path: str) -> bytes | None:

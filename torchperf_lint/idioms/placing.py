@@ -121,11 +121,16 @@ def at_module_level(model: Model, site: Site, line: str, names: set[str]) -> Edi
     return _at_top(model, site.rows[0], line, names)
 
 
-def above_definitions(model: Model, lines: str, names: set[str]) -> Edit | None:
-    """The same above the file's first function or class: one place for what several of them share."""
+def above_definitions(model: Model, lines: str, names: set[str], used: ast.stmt) -> Edit | None:
+    """The same above the file's first function or class: one place for what several of them share.
+
+    None where the statement that uses it stands further above.
+    """
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     first = next((each for each in model.top.body if isinstance(each, definitions)), None)
-    return None if first is None else _at_top(model, first_row(first), lines, names)
+    if first is None or used.lineno < first_row(first):
+        return None
+    return _at_top(model, first_row(first), lines, names)
 
 
 def _at_top(model: Model, row: int, line: str, names: set[str]) -> Edit | None:

@@ -27,12 +27,15 @@ def parse_expression(text: str) -> ast.expr:
         return ast.parse(text, mode="eval").body
 
 
-def fault_of(text: str) -> str | None:
-    """Why a module that parses does not compile (a keyword that is given twice, a `return` outside a function)."""
+def fault_of(tree: ast.Module) -> str | None:
+    """Why a module that parses does not compile (a keyword that is given twice, a `return` outside a function).
+
+    A notebook's `await` outside a function is no fault.
+    """
     with _parsing, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            compile(text, "module", "exec", dont_inherit=True)
+            compile(tree, "module", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             return error.msg if isinstance(error, SyntaxError) else str(error)
         except (RecursionError, MemoryError):  # the text may be in order

@@ -38,17 +38,12 @@ def checked_there(model: Model, site: Site) -> Fix | NoFix:
         return NoFix.ASSERTS  # a number that was read before: `assert mask.all().item()`
     if surroundings.may_be_caught(model, site):
         return NoFix.MAY_BE_CAUGHT
-    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    defined = next((each.lineno for each in model.top.body if isinstance(each, definitions)), 0)
-    asked = model.ast_of(site.node)
-    if asked is not None and model.function_of(site).is_module and asked.lineno < defined:
-        return NoFix.NO_ROOM
     node, is_negated = asserted
     torch, checked = model.name_of("torch", site), _checked(model, site, is_negated=is_negated)
     if torch is None or not site.tree.lossless or shape.binds_or_defers(node):
         return NoFix.NO_ROOM
     replaced = edits.replace(site.tree, node, f"{_HELPER}({checked})")
-    changed = edits.together(_defined(model, torch), replaced)
+    changed = edits.together(_defined(model, torch, model.statement_of(site.node)), replaced)
     return NoFix.NO_ROOM if changed is None else Fix(_TITLE, Safety.UNSAFE, changed, _ASSUMES)
 
 
@@ -83,11 +78,11 @@ def _is_of_bools(model: Model, node: cst.BaseExpression) -> bool:
     return isinstance(inner, cst.Comparison) and len(inner.comparisons) == 1
 
 
-def _defined(model: Model, torch: str) -> tuple[Edit, ...] | None:
+def _defined(model: Model, torch: str, used: ast.stmt) -> tuple[Edit, ...] | None:
     """The edit that defines the function; none where this very one stands at the top of the file."""
     text = model.source.newline.join(each.format(torch=torch) for each in _TEXT).replace("    ", model.source.indent)
     for statement in model.top.body:
         if isinstance(statement, ast.FunctionDef) and statement.name == _HELPER:
             start = model.source.line_starts[statement.lineno - 1]
             return () if model.source.utf8[start:].decode().startswith(text) else None
-    return None if model.code.names(_HELPER) else edits.together(placing.above_definitions(model, text, {torch}))
+    return None if model.code.names(_HELPER) else edits.together(placing.above_definitions(model, text, {torch}, used))

@@ -42,12 +42,11 @@ def copied_once(model: Model, indexed: Indexed, part: ast.expr, owner: str) -> F
     root = owner.partition(".")[0]
     if root not in function.parameter_names or function.bound_names.count(root) != 1:
         return NoFix.DEVICE_NOT_AT_HAND
-    stored = (each for each in function.nodes if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store))
-    if any(dotted(each) == owner for each in stored):
-        return NoFix.DEVICE_NOT_AT_HAND  # perhaps behind the place where the indices are made
     found = _followed(model, function, part)
     if found is None:
         return NoFix.VARIES
+    if _may_be_set_behind(function, owner, found.maker, part):
+        return NoFix.DEVICE_NOT_AT_HAND
     if not _are_only_places(model, function, found):
         return NoFix.USED_OTHERWISE
     assigned = (each for each in model.statements if isinstance(each, ast.Assign) and _names_places(each, found))
@@ -64,6 +63,28 @@ def copied_once(model: Model, indexed: Indexed, part: ast.expr, owner: str) -> F
         Edit(end, end, f".to({owner}.device, non_blocking=True)".encode()),
     )
     return NoFix.NO_ROOM if changed is None else Fix(_TITLE, Safety.UNSAFE, changed)
+
+
+def _may_be_set_behind(function: FunctionInfo, owner: str, maker: ast.Call, part: ast.expr) -> bool:
+    """Whether the tensor may be set only between the place where the indices are made and the one where they serve."""
+    root = owner.partition(".")[0]
+    for node in function.nodes:
+        if not maker.lineno <= getattr(node, "lineno", 0) <= part.lineno:
+            continue
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            if _is_around(dotted(node), owner):
+                return True
+        elif isinstance(node, ast.Call) and node is not maker:
+            called = dotted(node.func) or ""
+            is_own = called.startswith(f"{root}.") and not called.startswith(f"{owner}.")
+            if is_own or any(_is_around(dotted(each), owner) for each in node.args):
+                return True
+    return False
+
+
+def _is_around(path: str | None, owner: str) -> bool:
+    """Whether what lies at the path is the tensor, or an object that holds it."""
+    return path is not None and f"{owner}.".startswith(f"{path}.")
 
 
 def _followed(model: Model, function: FunctionInfo, part: ast.expr) -> _Places | None:

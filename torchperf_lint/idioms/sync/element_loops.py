@@ -38,7 +38,9 @@ def read_before_loop(model: Model, read: HostRead) -> Fix | NoFix:
     is_tensor = value.kind is Kind.TENSOR or (value.device.on_accelerator and _is_no_list(model, function, tensor.id))
     if not is_tensor or value.mixed:
         return NoFix.SHAPE_UNKNOWN
-    if tensor.id in names_bound_in(loop) or model.may_be_rebound(tensor.id):
+    if tensor.id in names_bound_in(loop) or model.may_be_rebound(tensor.id) or _runs_later(function, node):
+        return NoFix.VARIES
+    if tensor.id in function.bound_names and not _is_bound_before(model, function, tensor.id, loop):
         return NoFix.VARIES
     if writes.may_write(model, function, [tensor], loop.body):
         return NoFix.MAY_BE_WRITTEN
@@ -77,17 +79,50 @@ def _counts(model: Model, function: FunctionInfo, loop: ast.For, index: str) -> 
     return isinstance(target, ast.Name) and target.id == index and index not in bound
 
 
-def _bound(statement: ast.stmt) -> list[str]:
-    return [each.id for each in subtree(statement) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)]
+def _bound(node: ast.AST) -> list[str]:
+    return [each.id for each in subtree(node) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)]
 
 
 def _is_own(model: Model, read: HostRead, name: str) -> bool:
     """Whether the function makes the tensor itself, and only reads it, so that nothing else can write to it."""
     function = model.function_of(read.site)
-    if not writes.makes_afresh(model, name, read.site):
+    if not writes.makes_afresh(model, name, read.site) or not _is_assigned_once(function, name):
         return False
+    if surroundings.may_be_caught(model, read.site):
+        return False  # perhaps that an element is none: `t[i].item()` of a row
     uses = [each for each in function.parents if isinstance(each, ast.Name) and each.id == name]
     return all(_only_reads(model, function, each) for each in uses if isinstance(each.ctx, ast.Load))
+
+
+def _is_assigned_once(function: FunctionInfo, name: str) -> bool:
+    """Whether one statement binds the name, and that one alone: `t = ...`, not `t = u = ...`, nor `u = (t := ...)`."""
+    stores = [each for each in function.nodes if isinstance(each, ast.Name) and each.id == name]
+    stores = [each for each in stores if isinstance(each.ctx, ast.Store)]
+    statement = function.parents.get(stores[0]) if len(stores) == 1 else None
+    return isinstance(statement, ast.Assign) and len(statement.targets) == 1
+
+
+def _is_bound_before(model: Model, function: FunctionInfo, name: str, loop: ast.For) -> bool:
+    """Whether the name is certainly bound where the loop begins."""
+    if name in function.parameter_names:
+        return True
+    for place in model.place_of(loop).outwards():
+        around = place.parent
+        if isinstance(around, (ast.For, ast.AsyncFor)) and place.field == "body" and name in _bound(around.target):
+            return True
+        if any(isinstance(each, (ast.Assign, ast.AnnAssign)) and name in _bound(each) for each in place.before):
+            return True
+    return False
+
+
+def _runs_later(function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether the expression is not evaluated where it stands: in a lambda or a generator."""
+    current: ast.AST | None = node
+    while current is not None and not isinstance(current, ast.stmt):
+        if isinstance(current, (ast.Lambda, ast.GeneratorExp)):
+            return True
+        current = function.parents.get(current)
+    return False
 
 
 def _only_reads(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
@@ -99,4 +134,6 @@ def _only_reads(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
         return parent.attr in _READS
     if isinstance(parent, ast.Call):
         return parent.func is not node and model.value_in(function, parent.func).ref in _NUMBERS
-    return isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.Compare))
+    if isinstance(parent, ast.UnaryOp):
+        return not isinstance(parent.op, ast.UAdd)  # `+t` is `t`
+    return isinstance(parent, (ast.BinOp, ast.Compare))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.syntax.index import dotted, last_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,9 +57,10 @@ def _sent(function: FunctionInfo) -> Iterator[ast.expr]:
         if not isinstance(func, ast.Attribute) or func.attr not in _METHODS:
             continue
         if func.attr != "scale" or "scaler" in (dotted(func.value) or "").lower():
-            if not record.call.args or isinstance(func.value, ast.Name):  # `self.engine.backward(loss)` is of an engine
+            given = [*record.call.args[:1], *(each.value for each in record.call.keywords if each.arg == "loss")]
+            if not any("loss" in (last_name(each) or "").lower() for each in given):  # else it is an engine's
                 yield func.value
-            yield from record.call.args[:1]
+            yield from given
 
 
 def _paths(nodes: Iterator[ast.expr]) -> Iterator[str]:

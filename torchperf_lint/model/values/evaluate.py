@@ -113,17 +113,13 @@ class Evaluator:
             return env[path]
         if base.kind is Kind.UNKNOWN and base.device is Device.UNKNOWN and not base.ref:
             base = self._treated_as_tensor(node, env) or base
-        elif base.kind is Kind.METHOD and node.attr in torch_api.TENSOR_ONLY_METHODS:
+        elif base.kind is Kind.METHOD and self._needs_tensor(node):
             base = self.frame.values[node.value] = as_data(base)
         return self.attribute_of(base, node.attr, node)
 
     def _treated_as_tensor(self, node: ast.Attribute, env: Env) -> Value | None:
         """An unknown value on which a tensor method is called, inside a module's call: a tensor on the device."""
-        if self.inference.cpu_only or node.attr not in torch_api.TENSOR_ONLY_METHODS or not self.placed:
-            return None
-        if node.attr == "item" and not isinstance(node.value, (ast.Name, ast.Call)):
-            return None  # settings and parameters may hold NumPy arrays
-        if conventions.stays_on_host(last_name(node.value) or ""):
+        if not self.placed or not self._needs_tensor(node):
             return None
         tensor = Value(Kind.TENSOR, Device.LIKELY, because=self.placed)
         self.frame.values[node.value] = tensor
@@ -131,6 +127,14 @@ class Evaluator:
         if path is not None and path in env:
             env[path] = tensor
         return tensor
+
+    def _needs_tensor(self, node: ast.Attribute) -> bool:
+        """Whether it is a method that only tensors have, of what no convention keeps on the host."""
+        if self.inference.cpu_only or node.attr not in torch_api.TENSOR_ONLY_METHODS:
+            return False
+        if node.attr == "item" and not isinstance(node.value, (ast.Name, ast.Call)):
+            return False  # settings and parameters may hold NumPy arrays
+        return not conventions.stays_on_host(last_name(node.value) or "")
 
     def attribute_of(self, base: Value, name: str, node: ast.AST) -> Value:
         """`base.name`."""
