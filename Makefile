@@ -60,6 +60,7 @@ vscode: $(VENV)/test-stamp
 
 mutants: $(VENV)/test-stamp
 	$(BIN)/python benchmarks/mutants.py --releases $(VENV)/releases
+	$(BIN)/python -m pytest tests/verify/test_script_under_torchrun.py
 
 # Without the network, in an environment that has torch, torchmetrics and libcst: make gpu BIN=DIR, where DIR/python lies.
 gpu:

@@ -3,6 +3,7 @@
 `first_runs.tsv` holds what the first run of each program gave and is never edited: code that the linter had not seen.
 `figures.tsv` and `lines.tsv` hold what the last `make programs` gave, program by program and line by line.
 `inherent.tsv` names the waiting lines that no change of the code can spare, each with the reason, as somebody read it.
+`seconds.tsv` holds how long each program took on the simulated device, as it stands, beside others.
 `gpu.tsv`, where there is one, holds the waits that a real GPU counted.
 """
 
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
     from catalogue import Program
     from measure import Measured
 
-FIRST_RUNS, FIGURES, LINES, INHERENT, GPU = (
-    FOLDER / f"{name}.tsv" for name in ("first_runs", "figures", "lines", "inherent", "gpu")
+FIRST_RUNS, FIGURES, LINES, INHERENT, SECONDS, GPU = (
+    FOLDER / f"{name}.tsv" for name in ("first_runs", "figures", "lines", "inherent", "seconds", "gpu")
 )
+
+FEWEST_STEPS, MOST_STEPS = 10, 30
+MOST_SECONDS = 60.0
 
 EQUAL, STATED = "equal", "differ as stated"
 
@@ -69,6 +73,13 @@ class Inherent(NamedTuple):
     path: str
     row: int
     reason: str
+
+
+class Seconds(NamedTuple):
+    """How long a program took on the simulated device, as it stands; other programs may have run beside it."""
+
+    program: str
+    seconds: float
 
 
 class OnGpu(NamedTuple):
@@ -128,27 +139,32 @@ def lines_of(measured: Measured) -> list[Line]:
 # ---- the tables
 
 
-def read_figures(table: Path = FIGURES) -> dict[str, Figures]:
+def read_figures(table: Path | None = None) -> dict[str, Figures]:
     """A table of figures by program; empty where there is none yet."""
-    return {row[0]: _typed(Figures, row) for row in _rows(table, Figures)}
+    return {row[0]: _typed(Figures, row) for row in _rows(table or FIGURES, Figures)}
 
 
-def read_lines(table: Path = LINES) -> list[Line]:
+def read_lines(table: Path | None = None) -> list[Line]:
     """The kept lines of all programs."""
-    return [_typed(Line, row) for row in _rows(table, Line)]
+    return [_typed(Line, row) for row in _rows(table or LINES, Line)]
 
 
-def read_inherent(table: Path = INHERENT) -> list[Inherent]:
+def read_inherent(table: Path | None = None) -> list[Inherent]:
     """The lines that have to wait."""
-    return [_typed(Inherent, row) for row in _rows(table, Inherent)]
+    return [_typed(Inherent, row) for row in _rows(table or INHERENT, Inherent)]
 
 
-def read_gpu(table: Path = GPU) -> dict[str, OnGpu]:
+def read_seconds(table: Path | None = None) -> dict[str, Seconds]:
+    """How long the programs took, by program."""
+    return {row[0]: _typed(Seconds, row) for row in _rows(table or SECONDS, Seconds)}
+
+
+def read_gpu(table: Path | None = None) -> dict[str, OnGpu]:
     """What a GPU has counted, by program."""
-    return {row[0]: _typed(OnGpu, row) for row in _rows(table, OnGpu)}
+    return {row[0]: _typed(OnGpu, row) for row in _rows(table or GPU, OnGpu)}
 
 
-def write(table: Path, rows: Sequence[Figures] | Sequence[Line] | Sequence[OnGpu]) -> None:
+def write(table: Path, rows: Sequence[Figures | Line | Seconds | OnGpu]) -> None:
     """Replace a table."""
     with table.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE, quotechar=None)
@@ -156,7 +172,7 @@ def write(table: Path, rows: Sequence[Figures] | Sequence[Line] | Sequence[OnGpu
         writer.writerows(sorted(rows))
 
 
-def _rows(table: Path, kind: type[Figures | Line | Inherent | OnGpu]) -> list[list[str]]:
+def _rows(table: Path, kind: type[Figures | Line | Inherent | Seconds | OnGpu]) -> list[list[str]]:
     if not table.is_file():
         return []
     with table.open(encoding="utf-8", newline="") as file:
@@ -215,6 +231,16 @@ def worse(before: Mapping[str, Figures], now: Mapping[str, Figures]) -> list[str
                 f"{old.lines} and {old.waits:g} before"
             )
     return found
+
+
+def out_of_bounds(now: Iterable[Figures], seconds: Iterable[Seconds]) -> list[str]:
+    """The programs that take too few or too many steps, or too long; one line each."""
+    found = [
+        f"{each.program}: {each.steps} steps, of {FEWEST_STEPS} to {MOST_STEPS}"
+        for each in now
+        if not FEWEST_STEPS <= each.steps <= MOST_STEPS
+    ]
+    return found + [f"{each.program}: {each.seconds:.0f} seconds" for each in seconds if each.seconds > MOST_SECONDS]
 
 
 def has_to_wait(lines: Iterable[Line], inherent: Iterable[Inherent], programs: Iterable[Program]) -> dict[str, float]:
@@ -311,6 +337,18 @@ def _brief_cells(all_figures: Sequence[Figures]) -> dict[str, str]:
         "programs with equal results": f"{sum(each.safe_results == EQUAL for each in all_figures)}",
         "  with --unsafe-fixes": f"{sum(each.unsafe_results == EQUAL for each in all_figures)}",
     }
+
+
+def reasons(lines: Iterable[Line], inherent: Iterable[Inherent], programs: Iterable[Program]) -> str:
+    """The waits per step that no change of the code can spare, a line each, with the reason."""
+    environments = {each.name: each.environment.name for each in programs}
+    known = {each[:3]: each.reason for each in inherent}
+    rows = [f"{'waits':>9}  why they are inherent"]
+    for line in lines:
+        why = known.get((environments.get(line.program, ""), line.path, line.row))
+        if why is not None:
+            rows.append(f"{line.waits:>9.4g}  {line.program}, {line.path}:{line.row}: {why}")
+    return "\n".join(rows)
 
 
 def by_operator(lines: Iterable[Line]) -> str:

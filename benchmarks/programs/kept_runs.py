@@ -18,18 +18,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-FOLDER = "runs"
+FOLDER = "kept-runs"
 _HERE = "{folder of the run}"
 _DEVICE = CHECKOUT / "torchperf_lint" / "verify"
 
 
-def kept(folder: Path, python: Path, run: Callable[[], Run]) -> Run:
-    """What a run of the program in this folder gives, by this environment's Python: kept, or run now."""
+def kept(folder: Path, python: Path, run: Callable[[], tuple[Run, float]]) -> tuple[Run, float]:
+    """What a run of the program in this folder gives, by this environment's Python, and its seconds: kept, or now."""
     environment = python.parent.parent
     stored = environment.parent / FOLDER / f"{_digest(folder, environment)}.json"
     here = str(folder.resolve())
     if stored.is_file():
-        return Run(*json.loads(stored.read_text("utf-8").replace(_HERE, here)))
+        given, seconds = json.loads(stored.read_text("utf-8").replace(_HERE, here))
+        return Run(*given), seconds
     fresh = run()
     stored.parent.mkdir(exist_ok=True)
     stored.write_text(json.dumps(fresh).replace(here, _HERE), encoding="utf-8")

@@ -62,7 +62,8 @@ class Measured(NamedTuple):
     """What became of a program.
 
     Waits are per step of its loops, those of the packages' lines by variant, and `elsewhere` those of other lines;
-    `differs` says by variant how results differ from those of the unfixed program, empty where they are equal.
+    `differs` says by variant how results differ from those of the unfixed program, empty where they are equal, and
+    `seconds` how long that one took.
     """
 
     program: str
@@ -86,10 +87,9 @@ def measure(program: Program, python: Path, device: str, *, fresh: bool = False)
 
     Runs on the simulated device that are kept from before count, unless `fresh`.
     """
-    began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="torchperf-lint-programs-") as scratch:
         unfixed = Path(scratch, UNFIXED)
-        run = _run(program, unfixed, python, device, fresh=fresh)
+        run, seconds = _run(program, unfixed, python, device, fresh=fresh)
         if run.status != OK:
             raise NotMeasured(what_happened(run))
         files = _loaded(run, unfixed)
@@ -100,7 +100,7 @@ def measure(program: Program, python: Path, device: str, *, fresh: bool = False)
             folder = Path(scratch, variant)
             same = _mended(variant, folder, program, python, files, found)
             if same is None:
-                runs[variant] = _run(program, folder, python, device, fresh=fresh)
+                runs[variant], _ = _run(program, folder, python, device, fresh=fresh)
                 waits[variant] = _waits(runs[variant], folder, program)
             else:
                 runs[variant], waits[variant] = runs[same], waits[same]
@@ -115,17 +115,22 @@ def measure(program: Program, python: Path, device: str, *, fresh: bool = False)
         confirmed,
         refuted,
         {variant: _told(list(differences(run, runs[variant]))) for variant in WRITTEN},
-        time.perf_counter() - began,
+        seconds,
     )
 
 
-def _run(program: Program, folder: Path, python: Path, device: str, *, fresh: bool) -> Run:
-    """Run a program in a folder, which is laid out if nothing lies there yet, unless the same run is kept."""
+def _run(program: Program, folder: Path, python: Path, device: str, *, fresh: bool) -> tuple[Run, float]:
+    """Run a program in a folder, which is laid out if nothing lies there yet, unless the same run is kept.
+
+    The run comes with the seconds that it took.
+    """
     if not folder.exists():
         _lay_out(program, folder, python)
 
-    def run() -> Run:
-        return run_apart(program, folder / program.script.name, python, device, rows=folder.name == UNFIXED)
+    def run() -> tuple[Run, float]:
+        began = time.perf_counter()
+        given = run_apart(program, folder / program.script.name, python, device, rows=folder.name == UNFIXED)
+        return given, round(time.perf_counter() - began, 1)
 
     return run() if fresh or device != "sim" else kept(folder, python, run)
 

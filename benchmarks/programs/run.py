@@ -80,7 +80,8 @@ def _tell_committed(chosen: list[Program], *, verbose: bool) -> None:
     print(figures.summary(kept, spared))
     _tell_first_runs(chosen, figures.read_figures(figures.FIRST_RUNS), spared)
     if verbose:
-        print(f"\n{figures.by_operator(lines)}")
+        print(f"\n{figures.reasons(lines, figures.read_inherent(), chosen)}\n")
+        print(figures.by_operator(lines))
 
 
 def _tell_briefly(chosen: list[Program]) -> None:
@@ -96,6 +97,8 @@ def _tell_briefly(chosen: list[Program]) -> None:
 def _measure(chosen: list[Program], options: argparse.Namespace) -> int:
     inherent = figures.read_inherent()
     kept, kept_lines, first = figures.read_figures(), figures.read_lines(), figures.read_figures(figures.FIRST_RUNS)
+    kept_seconds = figures.read_seconds()
+    seconds: dict[str, figures.Seconds] = {}
     now: dict[str, figures.Figures] = {}
     lines: list[figures.Line] = []
     failed = 0
@@ -107,6 +110,7 @@ def _measure(chosen: list[Program], options: argparse.Namespace) -> int:
             continue
         now[program.name] = figures.figures_of(measured, program)
         lines += figures.lines_of(measured)
+        seconds[program.name] = figures.Seconds(program.name, measured.seconds)
         spared = figures.has_to_wait(figures.lines_of(measured), inherent, [program])
         print(figures.row(now[program.name], spared[program.name]), flush=True)
         if options.verbose:
@@ -117,14 +121,15 @@ def _measure(chosen: list[Program], options: argparse.Namespace) -> int:
             figures.write(figures.LINES, others + lines)
             figures.write(figures.FIGURES, list((kept | now).values()))
             figures.write(figures.FIRST_RUNS, list((now | first).values()))
+            figures.write(figures.SECONDS, list((kept_seconds | seconds).values()))
     print()
     spared = figures.has_to_wait(lines, inherent, chosen)
     print(figures.summary(list(now.values()), spared))
     _tell_first_runs(chosen, figures.read_figures(figures.FIRST_RUNS) if options.update else first, spared)
-    print()
+    print(f"\n{figures.reasons(lines, inherent, chosen)}\n")
     print(figures.by_operator(lines))
-    complaints = figures.worse(kept, now)
-    if not options.programs:
+    complaints = figures.worse(kept, now) + figures.out_of_bounds(now.values(), seconds.values())
+    if not options.programs and not options.here:
         complaints += figures.stale(lines, inherent, {each.name: each.environment.name for each in chosen})
     for each in complaints:
         print(f"worse: {each}", file=sys.stderr)

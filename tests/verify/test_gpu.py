@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from linting import ROOT
 from torchperf_lint import pages
 from torchperf_lint.engine import registry
 from torchperf_lint.measurements import SIMULATED
-from torchperf_lint.verify import gpu, pairs, step_times, workloads
+from torchperf_lint.verify import device_comparison, gpu, pairs, runs, step_times, workloads
 from torchperf_lint.verify.step_times import StepTimes
+
+CALL = gpu._call
 
 pytestmark = pytest.mark.usefixtures("warm_runs")
 
@@ -55,9 +58,9 @@ def test_a_rule_that_is_not_done_in_time_is_not_kept(checkout: Path, monkeypatch
     clock = gpu.Clock(5)
     prove = pairs.prove
 
-    def prove_and_run_out_of_time(*arguments: Any) -> Any:
+    def prove_and_run_out_of_time(*arguments: Any, **options: Any) -> Any:
         monkeypatch.setattr(clock, "_end", 0.0)
-        return prove(*arguments)
+        return prove(*arguments, **options)
 
     monkeypatch.setattr(pairs, "prove", prove_and_run_out_of_time)
     assert list(gpu._count("sim", checkout / "releases", 1, clock)) == []
@@ -69,7 +72,8 @@ def test_times_are_kept_one_by_one_until_the_time_is_up(checkout: Path, monkeypa
     clock = gpu.Clock(5)
     (shown,) = gpu._count("sim", checkout / "releases", 2, clock)
 
-    def made_up(proof: pairs.Proof, releases: Path) -> StepTimes:
+    def made_up(proof: pairs.Proof, releases: Path, time_limit: float) -> StepTimes:
+        assert 0 < time_limit <= gpu.LONGEST_RUN
         monkeypatch.setattr(clock, "_end", 0.0)
         return StepTimes({"unfixed": 2.0, "safe": 1.5}, {}, {"unfixed": 1, "safe": 1})
 
@@ -78,6 +82,40 @@ def test_times_are_kept_one_by_one_until_the_time_is_up(checkout: Path, monkeypa
     gpu._time([shown], checkout / "releases", clock)
     first, second = pages.measured()[SIMULATED].rules["TPL102"]
     assert (first.step_ms, second.step_ms) == ({"unfixed": 2.0, "safe": 1.5}, {})
+
+
+def test_a_proof_that_the_end_of_the_time_cuts_off_is_not_kept(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only_the_first = gpu.workloads_of([])[:1]
+    monkeypatch.setattr(gpu, "workloads_of", lambda rules: only_the_first)
+    clock = gpu.Clock(5)
+    limits = []
+
+    def cut_off(command: Any, folder: Path, environment: Any, time_limit: float) -> Any:
+        limits.append(time_limit)
+        monkeypatch.setattr(clock, "_end", 0.0)
+        raise subprocess.TimeoutExpired(command, time_limit)
+
+    monkeypatch.setattr(runs, "_launch", cut_off)
+    assert list(gpu._count("sim", checkout / "releases", 1, clock)) == []
+    assert limits == [gpu.LONGEST_RUN] * 2
+    assert not (checkout / "rules" / "measurements.json").exists()
+
+
+@pytest.mark.slow
+def test_all_stages_in_processes_of_their_own(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu, "_call", CALL)
+    monkeypatch.setattr(gpu, "REAL_PROGRAMS", ROOT / gpu.REAL_PROGRAMS)
+    status = gpu.main(["--device", "sim", "--minutes", "15", "--jobs", "2"])
+    out, err = capfd.readouterr()
+    assert (status, err) == (gpu.ALL_WELL, "")
+    for part in ("programs", "experiments"):
+        assert f"wrote the {part} into " in out
+    assert "TPL102  second: 1 (+1 staged) -> safe 0 (+1 staged) waits per step; accepted" in out
+    assert "0 programs, 0 of them wait in packages' lines" in out
+    assert "0 remarks, " in out
+    assert not device_comparison.stored().exists() or "simulated" not in device_comparison.stored().read_text()
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,18 @@ def test_other_folders_names_and_threads_are_seen(project):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("version", ["2.9.1", "2.10.0+cpu", "2.16.0"])
+def test_a_release_that_is_not_simulated_is_refused_with_what_to_do(tmp_path, version):
+    (tmp_path / "train.py").write_text("import torch\nx = torch.ones(3, device='cuda')\n")
+    (tmp_path / "sitecustomize.py").write_text(f"import torch\ntorch.__version__ = {version!r}\n")
+    command = [sys.executable, "-m", "torchperf_lint", "verify", "--device", "sim", "--script", "train.py"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    said = f"a device for torch {version}; install torch 2.11 to 2.15 beside the program, or run it with --device cuda"
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"torchperf-lint verify: error: train.py: not simulated: {said}\n"
+
+
 def test_an_interrupted_script_may_tidy_up(project):
     (project / "train.py").write_text(
         "import time\ntry:\n    print('ready', flush=True)\n    time.sleep(60)\n"

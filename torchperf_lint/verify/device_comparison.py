@@ -82,9 +82,14 @@ def _reason(reasons: Reasons, each: Disagreement) -> str:
 # ---- what is known
 
 
-def read() -> dict[str, Any] | None:
-    """The stored counts of a GPU; None if there are none."""
-    path = programs.folder() / NAME
+def stored() -> Path:
+    """Where the counts of a GPU are stored."""
+    return programs.folder() / NAME
+
+
+def read(path: Path | None = None) -> dict[str, Any] | None:
+    """The counts of a GPU in a file, or the stored ones; None if there are none."""
+    path = path or stored()
     if not path.is_file():
         return None
     known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -213,11 +218,11 @@ def entry(outcome: programs.Outcome, step: Step | None) -> dict[str, Any]:
     }
 
 
-def measure_experiments(releases: Path) -> Counts:
-    """Run the articles' experiments on the GPU."""
+def measure_experiments(releases: Path, device: str = programs.CUDA) -> Counts:
+    """Run the articles' experiments on a device, the GPU by default."""
     from torchperf_lint.verify import experiments
 
-    return _experiments(experiments.run(programs.CUDA, releases))
+    return _experiments(experiments.run(device, releases))
 
 
 # ---- python -m torchperf_lint.verify.device_comparison
@@ -228,7 +233,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from torchperf_lint.verify import environments
 
     parser = argparse.ArgumentParser(description="Count waits and copies on a real GPU, for the simulated one's sake.")
-    parser.add_argument("--out", type=Path, default=programs.folder() / NAME, help="default: %(default)s")
+    parser.add_argument("--device", choices=programs.DEVICES, default=programs.CUDA, help="sim rehearses, with --out")
+    parser.add_argument("--out", type=Path, default=stored(), help="default: %(default)s")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="count these, keep the others' counts")
     parser.add_argument(
         "--releases", type=Path, default=environments.default_folder(), help="where releases of torchmetrics are kept"
@@ -237,13 +243,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.out.parent == programs.folder() and not pages.in_checkout():
         print("agreement: an installation is not written into; name a file with --out", file=sys.stderr)
         return NOT_WRITTEN
-    gpu = gpu_name()
+    rehearsal = options.device == programs.SIMULATED and options.out != stored()
+    gpu = measurements.SIMULATED if rehearsal else gpu_name()
     if gpu is None:
         print("agreement: there is no CUDA GPU here; simulated counts are never written", file=sys.stderr)
         return NOT_WRITTEN
     counting: dict[str, Callable[[], Counts]] = {
-        PROGRAMS: measure_programs,
-        EXPERIMENTS: lambda: measure_experiments(options.releases),
+        PROGRAMS: (lambda: programs.run_apart(options.device)) if rehearsal else measure_programs,
+        EXPERIMENTS: lambda: measure_experiments(options.releases, options.device),
     }
     for part in options.only:
         keep(options.out, part, counting[part](), gpu)

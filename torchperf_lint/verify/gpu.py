@@ -10,6 +10,7 @@ import argparse
 import itertools
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from torchperf_lint.verify.step_times import StepTimes
 
 ALL_WELL, NOT_ALL_WELL, NOT_RUN = 0, 1, 2
+LONGEST_RUN = 60.0
+"""Seconds that a run of a rule's program may take: what is under way when the time is up ends soon."""
+
 REAL_PROGRAMS = Path("benchmarks", "programs", "run.py")
 
 
@@ -67,22 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not pages.in_checkout():
         return _complain("the results are written into a checkout, and this is an installation")
     clock = Clock(options.minutes)
-    amiss = _run(device_comparison.__name__, "--only", device_comparison.PROGRAMS, clock=clock)
-    shown = list(_count(options.device, options.releases, options.jobs, clock))
-    amiss += [f"{proof.case.name}: {proof.verdict}" for each in shown for proof in each.proofs if not _is_sound(proof)]
-    amiss += _left_out(shown)
-    amiss += _real_programs(options.device, options.jobs, clock)
-    amiss += _run(
-        device_comparison.__name__,
-        "--only",
-        device_comparison.EXPERIMENTS,
-        "--releases",
-        str(options.releases),
-        clock=clock,
-    )
-    amiss += _disagreements()
-    if options.device == "cuda":
-        _time(shown, options.releases, clock)
+    with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as scratch:
+        rehearsed = Path(scratch, device_comparison.NAME)
+        counts = device_comparison.stored() if options.device == "cuda" else rehearsed
+        amiss = _stages(options, counts, clock)
     for line in amiss:
         print(f"not as it should be: {line}")
     print(f"{len(amiss)} remarks, {clock.left():.0f} seconds left")
@@ -97,12 +89,31 @@ def _complain(text: str) -> int:
 # ---- the stages
 
 
+def _stages(options: argparse.Namespace, counts: Path, clock: Clock) -> list[str]:
+    """Run all stages, those of the comparison of devices into the file `counts`; return the remarks."""
+    releases = "--releases", str(options.releases)
+    compare = device_comparison.__name__, "--device", options.device, "--out", str(counts), *releases, "--only"
+    amiss = _run(*compare, device_comparison.PROGRAMS, clock=clock)
+    shown = list(_count(options.device, options.releases, options.jobs, clock))
+    amiss += [f"{proof.case.name}: {proof.verdict}" for each in shown for proof in each.proofs if not _is_sound(proof)]
+    amiss += _left_out(shown)
+    amiss += _real_programs(options.device, options.jobs, clock)
+    amiss += _run(*compare, device_comparison.EXPERIMENTS, clock=clock)
+    amiss += _disagreements(counts)
+    if options.device == "cuda":
+        _time(shown, options.releases, clock)
+    return amiss
+
+
 def _count(device: str, releases: Path, jobs: int, clock: Clock) -> Iterator[Shown]:
     """Prove the rules' fixes and store each rule's counts until the time is up; unfinished rules are left out."""
     cases = pairs.cases_of(workloads_of(registry.all_rules()))
 
     def prove_in_time(case: Case) -> Proof | None:
-        return pairs.prove(case, device, releases) if clock.left() else None
+        if not clock.left():
+            return None
+        proof = pairs.prove(case, device, releases, time_limit=_for_a_run(clock))
+        return proof if clock.left() or _is_sound(proof) else None
 
     with ThreadPoolExecutor(jobs) as pool:
         proofs = zip(cases, pool.map(prove_in_time, cases), strict=True)
@@ -118,6 +129,10 @@ def _count(device: str, releases: Path, jobs: int, clock: Clock) -> Iterator[Sho
             if all(map(_is_sound, shown.proofs)):
                 shown.keep()
             yield shown
+
+
+def _for_a_run(clock: Clock) -> float:
+    return min(LONGEST_RUN, clock.left())
 
 
 def _is_sound(proof: Proof) -> bool:
@@ -136,9 +151,9 @@ def _real_programs(device: str, jobs: int, clock: Clock) -> list[str]:
     return _call([sys.executable, str(script), "--device", device, "--here", "--jobs", str(jobs)], clock)
 
 
-def _disagreements() -> list[str]:
-    """Differences between the GPU and the simulated device without an accepted reason."""
-    known = device_comparison.read()
+def _disagreements(counts: Path) -> list[str]:
+    """Differences between the GPU's counts, in this file, and the simulated device without an accepted reason."""
+    known = device_comparison.read(counts)
     if known is None:
         return ["no GPU's counts are there to hold the simulated device against"]
     return device_comparison.compare(
@@ -152,7 +167,7 @@ def _time(shown: Sequence[Shown], releases: Path, clock: Clock) -> None:
     for place in range(longest):
         for each in shown:
             if place < len(each.proofs) and all(map(_is_sound, each.proofs)) and clock.left():
-                times = step_times.time_steps(each.proofs[place], releases)
+                times = step_times.time_steps(each.proofs[place], releases, time_limit=_for_a_run(clock))
                 if times is not None:
                     each.times[place] = times
                     each.keep()

@@ -17,7 +17,7 @@ from torchperf_lint.verify import effects, environments
 from torchperf_lint.verify.child import NOT_SIMULATED, OK
 from torchperf_lint.verify.environments import Release
 from torchperf_lint.verify.events import Kind
-from torchperf_lint.verify.runs import Run, run_program
+from torchperf_lint.verify.runs import TIME_LIMIT, Run, run_program
 from torchperf_lint.verify.warm import warm_launches
 
 if TYPE_CHECKING:
@@ -111,10 +111,19 @@ def prove_all(
         yield from pool.map(prove_one, cases)
 
 
-def prove(case: Case, device: str, releases: Path, *, operators: bool = False, launch: Launch | None = None) -> Proof:
+def prove(
+    case: Case,
+    device: str,
+    releases: Path,
+    *,
+    operators: bool = False,
+    time_limit: float = TIME_LIMIT,
+    launch: Launch | None = None,
+) -> Proof:
     """Run a case's unfixed program and its fixed variants, and compare the runs.
 
-    `operators` counts the device operators as well, which makes the runs slower. `launch` is as for `run_program`.
+    `operators` counts the device operators as well, which makes the runs slower. `time_limit`, in seconds, is each
+    run's; it and `launch` are as for `run_program`.
     """
     try:
         libraries = environments.folders_of(case.releases, releases)
@@ -124,7 +133,14 @@ def prove(case: Case, device: str, releases: Path, *, operators: bool = False, l
     with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as place:
         runs = {
             variant: run_variant(
-                Path(place) / variant, case, program, device, libraries, operators=operators, launch=launch
+                Path(place) / variant,
+                case,
+                program,
+                device,
+                libraries,
+                operators=operators,
+                time_limit=time_limit,
+                launch=launch,
             )
             for variant, program in programs.items()
         }
@@ -153,15 +169,23 @@ def run_variant(
     *,
     mode: str = "count",
     operators: bool = False,
+    time_limit: float = TIME_LIMIT,
     launch: Launch | None = None,
 ) -> Run:
-    """Run one text of a case's program in this folder; `launch` is `run_program`'s."""
+    """Run one text of a case's program in this folder; `time_limit` and `launch` are `run_program`'s."""
     folder.mkdir(exist_ok=True)
     script = folder / case.workload.path.name
     script.write_bytes(program)
     host_bytes = case.workload.host_bytes and mode == "count"
     run = run_program(
-        script, device, libraries=libraries, mode=mode, operators=operators, host_bytes=host_bytes, launch=launch
+        script,
+        device,
+        libraries=libraries,
+        mode=mode,
+        operators=operators,
+        host_bytes=host_bytes,
+        time_limit=time_limit,
+        launch=launch,
     )
     return run._replace(written=_written(folder, script))
 

@@ -11,6 +11,7 @@ from torchperf_lint.measurements import UNFIXED
 from torchperf_lint.verify import environments
 from torchperf_lint.verify.child import OK
 from torchperf_lint.verify.pairs import ACCEPTED, run_variant
+from torchperf_lint.verify.runs import TIME_LIMIT
 
 if TYPE_CHECKING:
     from torchperf_lint.verify.counters.timing import Comparison
@@ -30,10 +31,13 @@ class StepTimes(NamedTuple):
     peaks: dict[str, int]
 
 
-def time_steps(proof: Proof, releases: Path, repetitions: int = REPETITIONS) -> StepTimes | None:
+def time_steps(
+    proof: Proof, releases: Path, repetitions: int = REPETITIONS, time_limit: float = TIME_LIMIT
+) -> StepTimes | None:
     """Run the variants of an accepted proof in turn, several times over; None where there is nothing to compare.
 
-    One process runs at a time, whatever the number of cores: two would share the GPU.
+    `time_limit`, in seconds, is each run's. One process runs at a time, whatever the number of cores: two would share
+    the GPU.
     """
     from torchperf_lint.verify.counters.timing import compare, interleaved
 
@@ -44,7 +48,15 @@ def time_steps(proof: Proof, releases: Path, repetitions: int = REPETITIONS) -> 
     peaks = dict.fromkeys(proof.programs, 0)
     for variant in interleaved(list(proof.programs), repetitions):
         with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as folder:
-            run = run_variant(Path(folder), proof.case, proof.programs[variant], "cuda", libraries, mode="time")
+            run = run_variant(
+                Path(folder),
+                proof.case,
+                proof.programs[variant],
+                "cuda",
+                libraries,
+                mode="time",
+                time_limit=time_limit,
+            )
         times = [each["device_ms"] for each in run.report["counters"].get("steps", ()) if each["step"] in run.steady]
         if run.status != OK or not times:
             return None

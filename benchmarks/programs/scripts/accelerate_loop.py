@@ -7,10 +7,10 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 set_seed(0)
-inputs = torch.randn(128, 16)
+inputs = torch.randn(112, 16)
 targets = (inputs[:, 0] > 0).long() + (inputs[:, 1] > 0).long()
-train = DataLoader(TensorDataset(inputs[:96], targets[:96]), batch_size=8, shuffle=True)
-evaluation = DataLoader(TensorDataset(inputs[96:], targets[96:]), batch_size=8)
+train = DataLoader(TensorDataset(inputs[:80], targets[:80]), batch_size=8, shuffle=True)
+evaluation = DataLoader(TensorDataset(inputs[80:], targets[80:]), batch_size=8)
 
 accelerator = Accelerator(gradient_accumulation_steps=2)
 model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 3))

@@ -33,7 +33,7 @@ def compute_accuracy(p: EvalPrediction):
 training_args = TrainingArguments(
     output_dir="out",
     learning_rate=1e-2,
-    num_train_epochs=3,
+    num_train_epochs=2,
     per_device_train_batch_size=8,
     per_device_eval_batch_size=8,
     logging_steps=4,

@@ -21,21 +21,13 @@ const_bnn_prior_parameters = {
     "moped_enable": False,
     "moped_delta": 0.5,
 }
-model = nn.Sequential(
-    nn.Conv2d(1, 8, 3),
-    nn.BatchNorm2d(8),
-    nn.ReLU(),
-    nn.MaxPool2d(2),
-    nn.Flatten(),
-    nn.Linear(200, 16),
-    nn.Linear(16, 3),
-)
+model = nn.Sequential(nn.Conv2d(1, 8, 5, stride=2), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(128, 3))
 dnn_to_bnn(model, const_bnn_prior_parameters)
 model.cuda()
-criterion = nn.CrossEntropyLoss().cuda()
+criterion = nn.CrossEntropyLoss()
 optimizer = torch.optim.Adam(model.parameters(), 1e-2)
 
-losses, accuracies = [], []
+losses, accuracies, uncertainties = [], [], []
 for epoch in range(3):
     model.train()
     correct = 0
@@ -43,26 +35,22 @@ for epoch in range(3):
         x_train, y_train = x_train.cuda(), y_train.cuda()
         optimizer.zero_grad()
         output = model(x_train)
-        kl = get_kl_loss(model)
-        loss = criterion(output, y_train) + kl / batch_size
+        loss = criterion(output, y_train) + get_kl_loss(model) / batch_size
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
         correct += output.argmax(dim=1).eq(y_train).sum().item()
     print(f"epoch {epoch}: accuracy {correct / 64:.3f}")
-    accuracies.append(correct / 64)
 
 model.eval()
-uncertainties = []
 with torch.no_grad():
     for x_test, y_test in test_loader:
         x_test, y_test = x_test.cuda(), y_test.cuda()
-        output_mc = [torch.nn.functional.softmax(model(x_test), dim=-1) for _ in range(num_monte_carlo)]
-        output = torch.stack(output_mc)
+        output = torch.stack([torch.softmax(model(x_test), dim=-1) for _ in range(num_monte_carlo)])
         y_pred = torch.argmax(output.mean(dim=0), dim=-1)
-        accuracies.append(float((y_pred.data.cpu().numpy() == y_test.data.cpu().numpy()).mean()))
-        uncertainties.append(torch.from_numpy(predictive_entropy(output.data.cpu().numpy())))
-        uncertainties.append(torch.from_numpy(mutual_information(output.data.cpu().numpy())))
+        accuracies.append(float((y_pred.cpu().numpy() == y_test.cpu().numpy()).mean()))
+        uncertainties.append(torch.from_numpy(predictive_entropy(output.cpu().numpy())))
+        uncertainties.append(torch.from_numpy(mutual_information(output.cpu().numpy())))
 results = {
     "losses": losses,
     "accuracies": accuracies,

@@ -20,7 +20,7 @@ def objective(x):
 train_x = torch.rand(10, 2, dtype=torch.double, device=device)
 train_y = objective(train_x) + 0.05 * torch.randn(10, 1, dtype=torch.double, device=device)
 values = []
-for _ in range(6):
+for _ in range(12):
     gp = SingleTaskGP(train_x, train_y, input_transform=Normalize(d=2), outcome_transform=Standardize(m=1))
     mll = ExactMarginalLogLikelihood(gp.likelihood, gp)
     fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 10}})

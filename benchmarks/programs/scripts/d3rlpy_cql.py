@@ -20,7 +20,7 @@ dataset = d3rlpy.dataset.MDPDataset(
 cql = d3rlpy.algos.DiscreteCQLConfig(learning_rate=1e-3, target_update_interval=5).create(device="cuda:0")
 history = cql.fit(
     dataset,
-    n_steps=24,
+    n_steps=16,
     n_steps_per_epoch=8,
     evaluators={"td_error": d3rlpy.metrics.TDErrorEvaluator(episodes=dataset.episodes[:4])},
 )

@@ -25,7 +25,7 @@ buffer = d3rlpy.dataset.create_fifo_replay_buffer(limit=1000, env=env)
 sac.fit_online(
     env,
     buffer,
-    n_steps=60,
+    n_steps=40,
     n_steps_per_epoch=20,
     update_interval=2,
     update_start_step=10,

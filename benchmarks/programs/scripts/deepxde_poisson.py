@@ -30,9 +30,9 @@ net = dde.nn.FNN([2] + [16] * 2 + [1], "tanh", "Glorot uniform")
 model = dde.Model(data, net)
 with contextlib.redirect_stdout(sys.stderr):
     model.compile("adam", lr=1e-3, metrics=["l2 relative error"])
-    losshistory, train_state = model.train(iterations=30, display_every=10)
+    losshistory, train_state = model.train(iterations=20, display_every=10)
     resampler = dde.callbacks.PDEPointResampler(period=5)
-    model.train(iterations=20, display_every=10, callbacks=[resampler])
+    model.train(iterations=10, display_every=10, callbacks=[resampler])
 
 points = geometry.uniform_points(16)
 results = {

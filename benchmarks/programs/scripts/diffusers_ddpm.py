@@ -24,9 +24,7 @@ model = UNet2DModel(
 )
 noise_scheduler = DDPMScheduler(num_train_timesteps=100)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-lr_scheduler = get_cosine_schedule_with_warmup(
-    optimizer=optimizer, num_warmup_steps=4, num_training_steps=len(train_dataloader) * epochs
-)
+lr_scheduler = get_cosine_schedule_with_warmup(optimizer, 4, len(train_dataloader) * epochs)
 accelerator = Accelerator(gradient_accumulation_steps=1)
 model, optimizer, train_dataloader, lr_scheduler = accelerator.prepare(model, optimizer, train_dataloader, lr_scheduler)
 ema_model = EMAModel(model.parameters(), decay=0.999, use_ema_warmup=True, model_cls=UNet2DModel)
@@ -37,10 +35,7 @@ for _epoch in range(epochs):
     for batch in train_dataloader:
         clean_images = batch["images"]
         noise = torch.randn(clean_images.shape, device=clean_images.device)
-        bs = clean_images.shape[0]
-        timesteps = torch.randint(
-            0, noise_scheduler.config.num_train_timesteps, (bs,), device=clean_images.device, dtype=torch.int64
-        )
+        timesteps = torch.randint(0, 100, (clean_images.shape[0],), device=clean_images.device)
         noisy_images = noise_scheduler.add_noise(clean_images, noise, timesteps)
         with accelerator.accumulate(model):
             noise_pred = model(noisy_images, timesteps, return_dict=False)[0]
@@ -54,9 +49,8 @@ for _epoch in range(epochs):
         if accelerator.sync_gradients:
             ema_model.step(model.parameters())
             global_step += 1
-        logs = {"loss": loss.detach().item(), "lr": lr_scheduler.get_last_lr()[0], "step": global_step}
-        accelerator.log(logs, step=global_step)
-        logged.append(logs)
+        logged.append({"loss": loss.detach().item(), "lr": lr_scheduler.get_last_lr()[0], "step": global_step})
+        accelerator.log(logged[-1], step=global_step)
     if accelerator.is_main_process:
         pipeline = DDPMPipeline(unet=accelerator.unwrap_model(model), scheduler=noise_scheduler)
         pipeline.set_progress_bar_config(disable=True)

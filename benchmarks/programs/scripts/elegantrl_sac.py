@@ -21,14 +21,14 @@ class PointEnv:
     def step(self, action):
         self.step_count += 1
         self.position = (self.position + 0.2 * action).astype(np.float32)
-        done = self.step_count >= 20
+        done = self.step_count >= 6
         return self.position, -float(np.abs(self.position).sum()), done, {}
 
 
 env_args = {
     "env_name": "PointEnv",
     "num_envs": 1,
-    "max_step": 20,
+    "max_step": 6,
     "state_dim": 2,
     "action_dim": 2,
     "if_discrete": False,
@@ -36,11 +36,11 @@ env_args = {
 args = Config(AgentSAC, PointEnv, env_args)
 args.net_dims = [32, 32]
 args.batch_size = 16
-args.horizon_len = 32
+args.horizon_len = 16
 args.repeat_times = 0.25
 args.buffer_size = 1000
-args.break_step = 96
-args.eval_per_step = 32
+args.break_step = 48
+args.eval_per_step = 16
 args.eval_times = 2
 args.gpu_id = 0
 args.random_seed = 0

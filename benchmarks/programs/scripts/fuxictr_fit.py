@@ -1,9 +1,7 @@
 """Click-through rates: a factorization machine of fuxictr's layers, fitted by its BaseModel on npz files."""
 
 import json
-import logging
 import os
-import sys
 
 import numpy as np
 from fuxictr.features import FeatureMap
@@ -12,7 +10,6 @@ from fuxictr.pytorch.layers import FactorizationMachine, FeatureEmbedding, MLP_B
 from fuxictr.pytorch.models import BaseModel
 from fuxictr.pytorch.torch_utils import seed_everything
 
-logging.basicConfig(level=logging.INFO, stream=sys.stderr)
 seed_everything(seed=2024)
 
 
@@ -21,10 +18,8 @@ class DeepFM(BaseModel):
         super().__init__(feature_map, model_id="DeepFM", gpu=gpu, **kwargs)
         self.embedding_layer = FeatureEmbedding(feature_map, embedding_dim)
         self.fm = FactorizationMachine(feature_map)
-        self.mlp = MLP_Block(
-            input_dim=feature_map.sum_emb_out_dim(), output_dim=1, hidden_units=[16], hidden_activations="relu"
-        )
-        self.compile(kwargs["optimizer"], kwargs["loss"], learning_rate)
+        self.mlp = MLP_Block(input_dim=feature_map.sum_emb_out_dim(), output_dim=1, hidden_units=[16])
+        self.compile("adam", "binary_crossentropy", learning_rate)
         self.reset_parameters()
         self.model_to_device()
 
@@ -38,46 +33,28 @@ class DeepFM(BaseModel):
 rng = np.random.default_rng(0)
 columns = {"user": rng.integers(1, 20, 320), "item": rng.integers(1, 30, 320), "price": rng.random(320)}
 columns["clk"] = (columns["user"] + columns["item"]) % 2
-os.makedirs("data/tiny")
-os.makedirs("checkpoints/tiny")
+os.makedirs("tiny")
 for name, rows in {"train": slice(224), "valid": slice(224, 272), "test": slice(272, 320)}.items():
-    np.savez(f"data/tiny/{name}.npz", **{column: values[rows] for column, values in columns.items()})
+    np.savez(f"tiny/{name}.npz", **{column: values[rows] for column, values in columns.items()})
 features = [
     {"user": {"source": "user", "type": "categorical", "vocab_size": 20}},
     {"item": {"source": "item", "type": "categorical", "vocab_size": 30}},
     {"price": {"source": "", "type": "numeric"}},
 ]
-with open("data/tiny/feature_map.json", "w") as file:
+with open("tiny/feature_map.json", "w") as file:
     json.dump({"dataset_id": "tiny", "total_features": 51, "labels": ["clk"], "features": features}, file)
-feature_map = FeatureMap("tiny", "data/tiny")
-feature_map.load("data/tiny/feature_map.json", {"embedding_dim": 8})
-options = {"batch_size": 32, "data_format": "npz", "num_workers": 0}
-train_gen, valid_gen = RankDataLoader(
-    feature_map,
-    stage="train",
-    train_data="data/tiny/train.npz",
-    valid_data="data/tiny/valid.npz",
-    shuffle=True,
-    **options,
-)
+feature_map = FeatureMap("tiny", "tiny")
+feature_map.load("tiny/feature_map.json", {"embedding_dim": 8})
+files = {f"{name}_data": f"tiny/{name}.npz" for name in ("train", "valid", "test")}
+train_gen, valid_gen, test_gen = RankDataLoader(feature_map, stage="both", batch_size=32, num_workers=0, **files)
 model = DeepFM(
     feature_map,
     gpu=0,
-    task="binary_classification",
-    optimizer="adam",
-    loss="binary_crossentropy",
     metrics=["logloss", "AUC"],
-    monitor="AUC",
     embedding_regularizer=1e-6,
-    model_root="checkpoints/",
+    model_root="./",
     verbose=0,
 )
-model.fit(train_gen, validation_data=valid_gen, epochs=3)
-validated = model.evaluate(valid_gen)
-test_gen = RankDataLoader(feature_map, stage="test", test_data="data/tiny/test.npz", shuffle=False, **options)
-tested = model.evaluate(test_gen)
-results = {
-    "validated": {name: float(value) for name, value in validated.items()},
-    "tested": {name: float(value) for name, value in tested.items()},
-    "state": dict(model.state_dict()),
-}
+model.fit(train_gen, validation_data=valid_gen, epochs=2)
+metrics = [dict(model.evaluate(each)) for each in (valid_gen, test_gen)]
+results = {"metrics": metrics, "state": dict(model.state_dict())}

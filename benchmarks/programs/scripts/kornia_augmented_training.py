@@ -27,10 +27,10 @@ normalize = kornia.enhance.Normalize(mean=torch.full((3,), 0.5), std=torch.full(
 model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 2, 3, padding=1)).to(device)
 dice, focal = kornia.losses.DiceLoss(), kornia.losses.FocalLoss(alpha=0.5, gamma=2.0, reduction="mean")
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 3)
+scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 2)
 
 losses, ious = [], []
-for _epoch in range(3):
+for _epoch in range(2):
     model.train()
     for image, mask in train_loader:
         image, mask = image.to(device), mask.to(device)

@@ -11,10 +11,8 @@ from monai.utils import set_determinism
 
 set_determinism(seed=0)
 device = torch.device("cuda:0")
-data = []
-for _ in range(16):
-    image = torch.rand(1, 16, 16, 16)
-    data.append({"image": image, "label": (image > 0.6).float()})
+images = torch.rand(16, 1, 16, 16, 16)
+data = [{"image": image, "label": (image > 0.6).float()} for image in images]
 train_transforms = Compose(
     [
         ScaleIntensityd(keys="image"),
@@ -27,15 +25,12 @@ val_transforms = Compose([ScaleIntensityd(keys="image"), EnsureTyped(keys=["imag
 train_loader = DataLoader(CacheDataset(data[:12], train_transforms, progress=False), batch_size=2, shuffle=True)
 val_loader = DataLoader(CacheDataset(data[12:], val_transforms, progress=False), batch_size=1)
 
-model = UNet(
-    spatial_dims=3, in_channels=1, out_channels=2, channels=(4, 8), strides=(2,), num_res_units=1, norm="batch"
-).to(device)
+model = UNet(3, in_channels=1, out_channels=2, channels=(4, 8), strides=(2,), norm="batch").to(device)
 loss_function = DiceCELoss(to_onehot_y=True, softmax=True)
 optimizer = torch.optim.Adam(model.parameters(), 1e-2)
 dice_metric = DiceMetric(include_background=False, reduction="mean")
 post_pred = Compose([AsDiscrete(argmax=True, to_onehot=2)])
 post_label = Compose([AsDiscrete(to_onehot=2)])
-
 epoch_losses, metric_values, best_metric = [], [], -1
 for epoch in range(3):
     model.train()
@@ -57,10 +52,9 @@ for epoch in range(3):
             val_outputs = [post_pred(i) for i in decollate_batch(val_outputs)]
             val_labels = [post_label(i) for i in decollate_batch(val_labels)]
             dice_metric(y_pred=val_outputs, y=val_labels)
-        metric = dice_metric.aggregate().item()
+        metric_values.append(dice_metric.aggregate().item())
         dice_metric.reset()
-        metric_values.append(metric)
-        if metric > best_metric:
-            best_metric = metric
+        if metric_values[-1] > best_metric:
+            best_metric = metric_values[-1]
             torch.save(model.state_dict(), "best_metric_model.pth")
 results = {"losses": epoch_losses, "dice": metric_values, "state": dict(model.state_dict())}

@@ -30,7 +30,7 @@ trainer = Trainer(
     model=model,
     train_dataloader=train_dataloader,
     eval_dataloader=eval_dataloader,
-    max_duration="3ep",
+    max_duration="2ep",
     optimizers=optimizer,
     algorithms=[LabelSmoothing(0.1), CutMix(alpha=1.0), ChannelsLast(), GradientClipping("norm", 1.0)],
     callbacks=[LRMonitor(), OptimizerMonitor()],

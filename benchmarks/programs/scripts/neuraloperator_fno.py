@@ -38,7 +38,7 @@ model = FNO(n_modes=(8, 8), in_channels=1, out_channels=1, hidden_channels=12, n
 optimizer = AdamW(model.parameters(), lr=1e-2, weight_decay=1e-4)
 scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=30)
 trainer = Trainer(
-    model=model, n_epochs=3, device=device, data_processor=data_processor, wandb_log=False, eval_interval=1
+    model=model, n_epochs=2, device=device, data_processor=data_processor, wandb_log=False, eval_interval=1
 )
 metrics = trainer.train(
     train_loader=train_loader,

@@ -29,7 +29,7 @@ saits = SAITS(
     d_k=8,
     d_v=8,
     batch_size=8,
-    epochs=3,
+    epochs=2,
     optimizer=Adam(lr=1e-3),
     device="cuda",
     saving_path="saits",

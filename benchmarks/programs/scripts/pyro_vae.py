@@ -8,37 +8,23 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 
-class Decoder(nn.Module):
-    def __init__(self, z_dim, hidden_dim):
-        super().__init__()
-        self.fc1 = nn.Linear(z_dim, hidden_dim)
-        self.fc21 = nn.Linear(hidden_dim, 64)
-        self.softplus = nn.Softplus()
-
-    def forward(self, z):
-        return torch.sigmoid(self.fc21(self.softplus(self.fc1(z))))
-
-
 class Encoder(nn.Module):
-    def __init__(self, z_dim, hidden_dim):
+    def __init__(self, z_dim, h_dim):
         super().__init__()
-        self.fc1 = nn.Linear(64, hidden_dim)
-        self.fc21 = nn.Linear(hidden_dim, z_dim)
-        self.fc22 = nn.Linear(hidden_dim, z_dim)
-        self.softplus = nn.Softplus()
+        self.fc1 = nn.Sequential(nn.Linear(64, h_dim), nn.Softplus())
+        self.fc21 = nn.Linear(h_dim, z_dim)
+        self.fc22 = nn.Linear(h_dim, z_dim)
 
     def forward(self, x):
-        hidden = self.softplus(self.fc1(x.reshape(-1, 64)))
+        hidden = self.fc1(x.reshape(-1, 64))
         return self.fc21(hidden), torch.exp(self.fc22(hidden))
 
 
 class VAE(nn.Module):
-    def __init__(self, z_dim=8, hidden_dim=32, use_cuda=False):
+    def __init__(self, z_dim=8, h_dim=32):
         super().__init__()
-        self.encoder = Encoder(z_dim, hidden_dim)
-        self.decoder = Decoder(z_dim, hidden_dim)
-        if use_cuda:
-            self.cuda()
+        self.encoder = Encoder(z_dim, h_dim)
+        self.decoder = nn.Sequential(nn.Linear(z_dim, h_dim), nn.Softplus(), nn.Linear(h_dim, 64), nn.Sigmoid())
         self.z_dim = z_dim
 
     def model(self, x):
@@ -57,21 +43,18 @@ class VAE(nn.Module):
 
 
 pyro.set_rng_seed(0)
-pyro.clear_param_store()
 images = (torch.rand(160, 1, 8, 8) > 0.6).float()
 train_loader = DataLoader(images[:128], batch_size=16, shuffle=True)
 test_loader = DataLoader(images[128:], batch_size=16)
-vae = VAE(use_cuda=True)
+vae = VAE().cuda()
 svi = SVI(vae.model, vae.guide, pyro.optim.Adam({"lr": 1.0e-3}), loss=Trace_ELBO())
 history = []
 for epoch in range(3):
-    epoch_loss = 0.0
+    epoch_loss = test_loss = 0.0
     for x in train_loader:
         epoch_loss += svi.step(x.cuda())
-    test_loss = 0.0
     for x in test_loader:
         test_loss += svi.evaluate_loss(x.cuda())
     print(f"[epoch {epoch:03d}] average training loss: {epoch_loss / 128:.4f}")
     history.append((epoch_loss / 128, test_loss / 32))
-
 results = {"history": history, "state": dict(vae.state_dict())}

@@ -8,7 +8,7 @@ from pytorch_tabular.config import DataConfig, OptimizerConfig, TrainerConfig
 from pytorch_tabular.models import CategoryEmbeddingModelConfig
 
 rng = np.random.default_rng(0)
-size = 256
+size = 192
 frame = pd.DataFrame(
     {
         "age": rng.normal(40, 10, size),
@@ -18,7 +18,7 @@ frame = pd.DataFrame(
     }
 )
 frame["target"] = ((frame["income"] + (frame["kind"] == "x")) > 0.5).astype(int)
-train, test = frame[:192], frame[192:]
+train, test = frame[:144], frame[144:]
 
 tabular_model = TabularModel(
     data_config=DataConfig(
@@ -32,7 +32,7 @@ tabular_model = TabularModel(
     ),
     optimizer_config=OptimizerConfig(),
     trainer_config=TrainerConfig(
-        batch_size=16, max_epochs=3, accelerator="gpu", devices=1, progress_bar="none", load_best=False
+        batch_size=16, max_epochs=2, accelerator="gpu", devices=1, progress_bar="none", load_best=False
     ),
     verbose=False,
 )

@@ -53,8 +53,7 @@ config = {
     "algorithm": {"class_name": "PPO", "num_learning_epochs": 2, "num_mini_batches": 4},
 }
 runner = OnPolicyRunner(PointMass("cuda:0"), config, log_dir=None, device="cuda:0")
-runner.learn(num_learning_iterations=4, init_at_random_ep_len=True)
-
+runner.learn(num_learning_iterations=3, init_at_random_ep_len=True)
 policy = runner.get_inference_policy(device="cuda:0")
 with torch.inference_mode():
     actions = policy(runner.env.get_observations())

@@ -19,10 +19,9 @@ torch.manual_seed(0)
 words = ["red", "blue", "green", "cat", "dog", "bird", "runs", "sleeps", "sings", "fast", "slow", "loud"]
 with open("vocab.txt", "w") as file:
     file.write("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
-tokenizer = BertTokenizer("vocab.txt")
 config = BertConfig(vocab_size=17, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
 BertModel(config).save_pretrained("bert")
-tokenizer.save_pretrained("bert")
+BertTokenizer("vocab.txt").save_pretrained("bert")
 transformer = models.Transformer("bert")
 model = SentenceTransformer(modules=[transformer, models.Pooling(transformer.get_word_embedding_dimension())])
 
@@ -55,7 +54,7 @@ trainer = SentenceTransformerTrainer(
 )
 trainer.remove_callback(PrinterCallback)  # it prints times
 trainer.train()
-history = [{k: v for k, v in each.items() if "loss" in k or "cosine" in k} for each in trainer.state.log_history]
-history = [{k: v for k, v in each.items() if "runtime" not in k} for each in history]
+kept = "loss", "eval_pearson_cosine", "eval_spearman_cosine"
+history = [{k: v for k, v in each.items() if k in kept} for each in trainer.state.log_history]
 embeddings = model.encode([sentence() for _ in range(20)], convert_to_tensor=True)
 results = {"history": history, "embeddings": embeddings, "state": dict(model.state_dict())}

@@ -14,14 +14,8 @@ from torch import nn
 
 
 class Policy(GaussianMixin, Model):
-    def __init__(self, observation_space, state_space, action_space, device):
-        Model.__init__(
-            self,
-            observation_space=observation_space,
-            state_space=state_space,
-            action_space=action_space,
-            device=device,
-        )
+    def __init__(self, **spaces_and_device):
+        Model.__init__(self, **spaces_and_device)
         GaussianMixin.__init__(self, clip_actions=False, clip_log_std=True)
         self.net = nn.Sequential(nn.Linear(self.num_observations, 32), nn.ELU(), nn.Linear(32, self.num_actions))
         self.log_std = nn.Parameter(torch.zeros(self.num_actions))
@@ -31,14 +25,8 @@ class Policy(GaussianMixin, Model):
 
 
 class Value(DeterministicMixin, Model):
-    def __init__(self, observation_space, state_space, action_space, device):
-        Model.__init__(
-            self,
-            observation_space=observation_space,
-            state_space=state_space,
-            action_space=action_space,
-            device=device,
-        )
+    def __init__(self, **spaces_and_device):
+        Model.__init__(self, **spaces_and_device)
         DeterministicMixin.__init__(self)
         self.net = nn.Sequential(nn.Linear(self.num_observations, 32), nn.ELU(), nn.Linear(32, 1))
 
@@ -48,8 +36,13 @@ class Value(DeterministicMixin, Model):
 
 set_seed(0)
 env = wrap_env(gym.make_vec("Pendulum-v1", num_envs=4, vectorization_mode="sync"))
-spaces = env.observation_space, env.state_space, env.action_space
-models = {"policy": Policy(*spaces, env.device), "value": Value(*spaces, env.device)}
+spaces_and_device = {
+    "observation_space": env.observation_space,
+    "state_space": env.state_space,
+    "action_space": env.action_space,
+    "device": env.device,
+}
+models = {"policy": Policy(**spaces_and_device), "value": Value(**spaces_and_device)}
 memory = RandomMemory(memory_size=16, num_envs=env.num_envs, device=env.device)
 cfg = PPO_CFG()
 cfg.rollouts = 16
@@ -61,16 +54,7 @@ cfg.observation_preprocessor = RunningStandardScaler
 cfg.observation_preprocessor_kwargs = {"size": env.observation_space, "device": env.device}
 cfg.value_preprocessor = RunningStandardScaler
 cfg.value_preprocessor_kwargs = {"size": 1, "device": env.device}
-agent = PPO(
-    models=models,
-    memory=memory,
-    cfg=cfg,
-    observation_space=env.observation_space,
-    state_space=env.state_space,
-    action_space=env.action_space,
-    device=env.device,
-)
+agent = PPO(models=models, memory=memory, cfg=cfg, **spaces_and_device)
 trainer = SequentialTrainer(cfg={"timesteps": 64, "headless": True, "disable_progressbar": True}, env=env, agents=agent)
 trainer.train()
-
 results = {name: dict(model.state_dict()) for name, model in models.items()}

@@ -1,7 +1,5 @@
 """An image classifier trained as timm's training script does it: mixup, a scaler, an averaged model, a schedule."""
 
-from collections import OrderedDict
-
 import torch
 from timm import create_model, utils
 from timm.data import Mixup
@@ -19,61 +17,41 @@ validation_loader = DataLoader(TensorDataset(images[:32], labels[:32]), batch_si
 model = create_model("vit_tiny_patch16_224", img_size=32, patch_size=8, depth=2, num_classes=4, drop_path_rate=0.1)
 model.to(device)
 optimizer = create_optimizer_v2(model, opt="adamw", lr=1e-3, weight_decay=0.05)
-amp_autocast = torch.autocast("cuda", dtype=torch.float16)
 loss_scaler = utils.NativeScaler()
 model_ema = utils.ModelEmaV3(model, decay=0.99, use_warmup=True)
 mixup_fn = Mixup(mixup_alpha=0.8, cutmix_alpha=1.0, prob=1.0, label_smoothing=0.1, num_classes=4)
-epochs, updates_per_epoch = 2, len(train_loader)
 lr_scheduler, num_epochs = create_scheduler_v2(
-    optimizer,
-    sched="cosine",
-    num_epochs=epochs,
-    warmup_epochs=1,
-    step_on_epochs=False,
-    updates_per_epoch=updates_per_epoch,
+    optimizer, num_epochs=2, warmup_epochs=1, step_on_epochs=False, updates_per_epoch=len(train_loader)
 )
 train_loss_fn = SoftTargetCrossEntropy().to(device)
 validate_loss_fn = LabelSmoothingCrossEntropy().to(device)
 
-
-def train_one_epoch(epoch):
-    losses_m = utils.AverageMeter()
+history, num_updates = [], 0
+for epoch in range(num_epochs):
+    train_losses_m = utils.AverageMeter()
     model.train()
-    num_updates = epoch * updates_per_epoch
     for batch_idx, (input, target) in enumerate(train_loader):
         input, target = mixup_fn(input.to(device), target.to(device))
-        with amp_autocast:
+        with torch.autocast("cuda", dtype=torch.float16):
             loss = train_loss_fn(model(input), target)
         loss_scaler(loss, optimizer, clip_grad=1.0, clip_mode="norm", parameters=model.parameters())
         optimizer.zero_grad()
         num_updates += 1
         model_ema.update(model, step=num_updates)
         if batch_idx % 4 == 0:
-            losses_m.update(loss.item(), input.size(0))
-            print(f"train: {epoch} [{batch_idx:>4d}/{updates_per_epoch}] loss: {losses_m.val:.3g} ({losses_m.avg:.3g})")
-        lr_scheduler.step_update(num_updates=num_updates, metric=losses_m.avg)
-    return OrderedDict([("loss", losses_m.avg)])
+            train_losses_m.update(loss.item(), input.size(0))
+            print(f"train: {epoch} [{batch_idx:>4d}] loss: {train_losses_m.val:.3g} ({train_losses_m.avg:.3g})")
+        lr_scheduler.step_update(num_updates=num_updates, metric=train_losses_m.avg)
 
-
-def validate(model):
-    losses_m, top1_m, top5_m = utils.AverageMeter(), utils.AverageMeter(), utils.AverageMeter()
-    model.eval()
+    losses_m, top1_m = utils.AverageMeter(), utils.AverageMeter()
+    model_ema.module.eval()
     with torch.no_grad():
         for input, target in validation_loader:
             input, target = input.to(device), target.to(device)
-            output = model(input)
-            loss = validate_loss_fn(output, target)
-            acc1, acc5 = utils.accuracy(output, target, topk=(1, 3))
-            losses_m.update(loss.item(), input.size(0))
+            output = model_ema.module(input)
+            acc1, _acc3 = utils.accuracy(output, target, topk=(1, 3))
+            losses_m.update(validate_loss_fn(output, target).item(), input.size(0))
             top1_m.update(acc1.item(), output.size(0))
-            top5_m.update(acc5.item(), output.size(0))
-    return OrderedDict([("loss", losses_m.avg), ("top1", top1_m.avg), ("top5", top5_m.avg)])
-
-
-history = []
-for epoch in range(epochs):
-    train_metrics = train_one_epoch(epoch)
-    eval_metrics = validate(model_ema.module)
-    lr_scheduler.step(epoch + 1, eval_metrics["top1"])
-    history.append([dict(train_metrics), dict(eval_metrics)])
+    lr_scheduler.step(epoch + 1, top1_m.avg)
+    history.append([train_losses_m.avg, losses_m.avg, top1_m.avg])
 results = {"history": history, "state": dict(model.state_dict()), "averaged": dict(model_ema.module.state_dict())}

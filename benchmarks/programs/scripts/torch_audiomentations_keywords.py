@@ -32,14 +32,7 @@ waves = torch.sin(2 * torch.pi * pitch * torch.arange(2000) / 16000) + 0.1 * tor
 loader = DataLoader(TensorDataset(waves, labels), batch_size=12, shuffle=True)
 
 model = nn.Sequential(
-    nn.Conv1d(1, 16, 80, stride=16),
-    nn.BatchNorm1d(16),
-    nn.ReLU(),
-    nn.Conv1d(16, 16, 3),
-    nn.ReLU(),
-    nn.AdaptiveAvgPool1d(1),
-    nn.Flatten(),
-    nn.Linear(16, 4),
+    nn.Conv1d(1, 8, 80, stride=16), nn.BatchNorm1d(8), nn.ReLU(), nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(8, 4)
 ).to(device)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 criterion = nn.CrossEntropyLoss()

@@ -14,71 +14,45 @@ from torchtune.models.llama2 import llama2
 random.seed(0)
 torch.manual_seed(0)
 words = ["red", "blue", "green", "cat", "dog", "bird", "runs", "sleeps", "sings", "fast", "slow", "loud"]
-texts = [" ".join(random.choices(words, k=6)) for _ in range(64)]
+texts = [" ".join(random.choices(words, k=6)) for _ in range(48)]
 Path("data.json").write_text(json.dumps([{"input": each, "output": each.upper()} for each in texts]))
+sentences = iter(texts + [each.upper() for each in texts])
 sentencepiece.SentencePieceTrainer.train(
-    sentence_iterator=iter(texts + [each.upper() for each in texts]),
-    model_prefix="tokenizer",
-    vocab_size=64,
-    hard_vocab_limit=False,
-    minloglevel=2,
+    sentence_iterator=sentences, model_prefix="tokenizer", vocab_size=64, hard_vocab_limit=False, minloglevel=2
 )
 sizes = {"vocab_size": 64, "num_layers": 2, "num_heads": 2, "num_kv_heads": 2, "embed_dim": 32, "max_seq_len": 128}
 Path("base").mkdir()
 torch.save(llama2(**sizes).state_dict(), "base/model.pt")
-config = OmegaConf.create(
+
+recipes = Path(torchtune.__file__).parents[1] / "recipes"
+config = OmegaConf.merge(
+    OmegaConf.load(recipes / "configs" / "llama2" / "7B_lora_single_device.yaml"),
     {
         "output_dir": "out",
-        "model": {
-            "_component_": "torchtune.models.llama2.lora_llama2",
-            "lora_attn_modules": ["q_proj", "v_proj", "output_proj"],
-            "apply_lora_to_mlp": True,
-            "lora_rank": 8,
-            "lora_alpha": 16,
-            **sizes,
-        },
-        "tokenizer": {"_component_": "torchtune.models.llama2.llama2_tokenizer", "path": "tokenizer.model"},
+        "model": {"_component_": "torchtune.models.llama2.lora_llama2", **sizes},
+        "tokenizer": {"path": "tokenizer.model"},
         "checkpointer": {
             "_component_": "torchtune.training.FullModelTorchTuneCheckpointer",
             "checkpoint_dir": "base",
             "checkpoint_files": ["model.pt"],
-            "output_dir": "${output_dir}",
-            "model_type": "LLAMA2",
         },
-        "resume_from_checkpoint": False,
         "dataset": {
             "_component_": "torchtune.datasets.instruct_dataset",
             "source": "json",
             "data_files": "data.json",
-            "split": "train",
             "cache_dir": "cache",
         },
         "seed": 0,
-        "shuffle": True,
         "batch_size": 4,
-        "optimizer": {"_component_": "torch.optim.AdamW", "fused": True, "weight_decay": 0.01, "lr": 3e-3},
-        "lr_scheduler": {
-            "_component_": "torchtune.training.lr_schedulers.get_cosine_schedule_with_warmup",
-            "num_warmup_steps": 4,
-        },
-        "loss": {"_component_": "torchtune.modules.loss.CEWithChunkedOutputLoss"},
+        "optimizer": {"lr": 3e-3},
+        "lr_scheduler": {"num_warmup_steps": 4},
         "epochs": 2,
-        "max_steps_per_epoch": None,
         "gradient_accumulation_steps": 2,
-        "clip_grad_norm": None,
-        "compile": False,
-        "metric_logger": {
-            "_component_": "torchtune.training.metric_logging.DiskLogger",
-            "log_dir": "logs",
-            "filename": "log.txt",
-        },
-        "log_every_n_steps": 1,
-        "log_peak_memory_stats": True,
-        "device": "cuda",
+        "metric_logger": {"filename": "log.txt"},
         "dtype": "fp32",
-    }
+        "enable_activation_checkpointing": False,
+    },
 )
-recipes = Path(torchtune.__file__).parents[1] / "recipes"
 recipe = runpy.run_path(str(recipes / "lora_finetune_single_device.py"))["LoRAFinetuneRecipeSingleDevice"](cfg=config)
 recipe.setup(cfg=config)
 recipe.train()

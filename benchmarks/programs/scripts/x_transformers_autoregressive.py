@@ -4,7 +4,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 from x_transformers import AutoregressiveWrapper, Decoder, TransformerWrapper
 
-NUM_BATCHES = 20
+NUM_BATCHES = 12
 GRADIENT_ACCUMULATE_EVERY = 2
 SEQ_LEN = 32
 
