@@ -7,6 +7,7 @@ import builtins
 import io
 import itertools
 import tokenize
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -186,7 +187,7 @@ def found(source: Source, kind: type[ast.expr]) -> tuple[ast.Module, Any, Statem
         n for n in ast.walk(module) if isinstance(n, kind) and "f" in getattr(getattr(n, "func", n), "id", "f")
     )
     inner = [s for s in ast.walk(module) if isinstance(s, ast.stmt) and place in ast.walk(s)]
-    tree = statement_tree(source, inner[::-1])
+    tree = statement_tree(source, inner[::-1], Counter())
     assert tree is not None
     start = source.offset(place.lineno, place.col_offset)
     node = tree.find(kind.__name__, start, source.offset(place.end_lineno, place.end_col_offset))

@@ -13,7 +13,8 @@ from torchperf_lint.model.facts import parts_of
 from torchperf_lint.model.loaded_files import LoadedFiles
 from torchperf_lint.model.project.dependencies import OF_FILE
 from torchperf_lint.model.project.parts import BY_STATEMENTS
-from torchperf_lint.model.project.symbol_index import SymbolIndex
+from torchperf_lint.model.project.renewal import may_change, take_over
+from torchperf_lint.model.project.symbol_index import QUESTIONS, SymbolIndex
 from torchperf_lint.model.syntax.editing import EditedFile
 from torchperf_lint.model.syntax.indexing import functions_in
 from torchperf_lint.syntax.source import Source, Unreadable
@@ -153,15 +154,23 @@ class EditedFiles(LoadedFiles):
             self._facts[key] = symbols
         elif known is not None:
             del self._facts[key]
-        if not _are_alike(known, symbols):
-            self._symbol_index = SymbolIndex(self._facts, self._root)
+        if _are_alike(known, symbols):
+            return
+        before, self._symbol_index = self._symbol_index, SymbolIndex(self._facts, self._root)
+        if known is not None and symbols is not None:
+            take_over(self._symbol_index, before, key, known, symbols)
 
     def _symbol_answers(self, key: str, symbols: FileSymbols | None) -> dict[Question, Any]:
         """The answers that rest on all files' symbols, before those of a file change; none if they do not."""
-        if _are_alike(self._facts.get(key), symbols):
+        before = self._facts.get(key)
+        if _are_alike(before, symbols):
             return {}
+        asked = self.recorder.questions(None)
+        if before is not None and symbols is not None:
+            perhaps = {name for name in QUESTIONS if may_change(name, before, symbols)}
+            asked = [each for each in asked if each[0] in perhaps]
         known, answer = self._answers, self._symbol_index.answer
-        return {each: known[each] if each in known else answer(each) for each in self.recorder.questions(None)}
+        return {each: known[each] if each in known else answer(each) for each in asked}
 
     def _other_answers(self, before: dict[Question, Any]) -> set[Question]:
         """The queries that have other answers now."""

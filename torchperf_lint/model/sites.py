@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from torchperf_lint.engine.findings import Because
@@ -46,6 +47,7 @@ class SiteModel(FrequencyModel):
         """`target` says which torch and torchmetrics the project runs on."""
         super().__init__(analyzed, target)
         self._trees: dict[ast.stmt, StatementTree | None] = {}
+        self._turns: Counter[str] = Counter()
         self._tree_of: dict[int, StatementTree] = {}
         self._statement_of: dict[int, ast.stmt] = {}
         self._meaning: dict[int, dict[tuple[int, int], list[ast.AST]]] = {}
@@ -157,10 +159,7 @@ class SiteModel(FrequencyModel):
         """
         if self._inference.cpu_only:
             return
-        for statement in self.statements:
-            runs = statement.body[0] if isinstance(statement, ast.While) else statement
-            if isinstance(statement, _ONLY_DEFINES) or not self.may_be_hot(runs):
-                continue
+        for statement, runs in self.remember(SiteModel.hot_expressions, self._perhaps_hot):
             function = self.place_of(statement).function
             found = among(statement, function)
             values = self.values_in(function, statement) if found else {}
@@ -168,6 +167,15 @@ class SiteModel(FrequencyModel):
                 hot_path = self._frequency.of_part(runs, node) if wanted(node, values) else None
                 if hot_path is not None and not self._frequency.guarded_in_expression(statement, node):
                     yield HotExpression(node, statement, function, values, hot_path)
+
+    def _perhaps_hot(self) -> list[tuple[ast.stmt, ast.stmt]]:
+        """The statements that may be hot, each with the one whose frequency is that of its expressions."""
+        found = []
+        for statement in self.statements:
+            runs = statement.body[0] if isinstance(statement, ast.While) else statement
+            if not isinstance(statement, _ONLY_DEFINES) and self.may_be_hot(runs):
+                found.append((statement, runs))
+        return found
 
     def is_hot(self, statement: ast.stmt, near_device: bool = True, part: ast.expr | None = None) -> bool:
         """Whether the statement, or this part of it, runs in every step.
@@ -199,7 +207,7 @@ class SiteModel(FrequencyModel):
     def _tree(self, statement: ast.stmt) -> StatementTree | None:
         if statement not in self._trees:
             lineage = [statement, *self.place_of(statement).around()]
-            tree = self._trees[statement] = statement_tree(self.source, lineage)
+            tree = self._trees[statement] = statement_tree(self.source, lineage, self._turns)
             if tree is not None:
                 for key in tree.spans:
                     self._tree_of[key] = tree

@@ -8,11 +8,13 @@ edited, only if the rendering equals the source.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterator
 
     import libcst as cst
@@ -42,6 +44,13 @@ _CST_NAMES: dict[str, tuple[str, ...]] = {
 }
 
 
+KEPT_STATEMENTS = 512
+"""How many statements' trees are kept, beyond the file that they were made for."""
+
+MOST_KEPT_CHARACTERS = 2_000
+"""A longer statement's tree is not kept: it takes much room, and files have few."""
+
+
 class CannotStandAlone(Exception):
     """libcst cannot parse this piece of a file by itself."""
 
@@ -69,10 +78,13 @@ class StatementTree:
 
     __slots__ = ("_nodes_at", "lossless", "parents", "root", "rows", "source", "spans")
 
-    def __init__(self, source: Source, first_row: int, last_row: int, prefix: str, suffix: str) -> None:
-        """Parse the rows between `prefix` and `suffix`; raises CannotStandAlone if libcst cannot."""
-        import libcst
+    def __init__(
+        self, source: Source, first_row: int, last_row: int, prefix: str, suffix: str, turns: Counter[str]
+    ) -> None:
+        """Parse the rows between `prefix` and `suffix`; raises CannotStandAlone if libcst cannot.
 
+        `turns` counts how often the file has had the same text: each time, its nodes are others.
+        """
         self.source = source
         self.rows = (first_row, last_row)
         start = source.line_starts[first_row - 1]
@@ -83,22 +95,18 @@ class StatementTree:
         if not lines.endswith(("\n", "\r")):
             suffix = "\n" + suffix if suffix else ""
         code = prefix + lines + suffix
-        try:
-            module = libcst.parse_module(code)
-        except (libcst.ParserSyntaxError, RecursionError) as error:
-            raise CannotStandAlone from error
-        state = _renderer()(default_indent=module.default_indent, default_newline=module.default_newline)
-        module._codegen(state)
-        self.lossless = "".join(state.tokens) == code
-        self.parents: dict[int, Any] = state.parents
-        self.root = module
+        parsed = _kept(code, turns[code]) if len(code) <= MOST_KEPT_CHARACTERS else _parsed(code)
+        turns[code] += 1
+        self.lossless = parsed.lossless
+        self.parents = parsed.parents
+        self.root = parsed.module
         shift = start - len(prefix)
         to_bytes = _identity if code.isascii() else _byte_offsets(code)
         self.spans = {
-            key: (to_bytes(first) + shift, to_bytes(last) + shift) for key, (first, last) in state.spans.items()
+            key: (to_bytes(first) + shift, to_bytes(last) + shift) for key, (first, last) in parsed.spans.items()
         }
         self._nodes_at: dict[tuple[int, int], list[Any]] = {}
-        for node in state.nodes:
+        for node in parsed.nodes:
             self._nodes_at.setdefault(self.spans[id(node)], []).append(node)
 
     def find(self, kind: str, start: int, end: int) -> Any | None:
@@ -122,6 +130,34 @@ class StatementTree:
         if not expression.lpar:
             return self.spans[id(expression)]
         return self.spans[id(expression.lpar[0])][0], self.spans[id(expression.rpar[-1])][1]
+
+
+class _Parsed(NamedTuple):
+    """What libcst makes of a text, with each node's span in characters and its parent, by the node's identity."""
+
+    module: cst.Module
+    lossless: bool
+    parents: dict[int, Any]
+    spans: dict[int, tuple[int, int]]
+    nodes: list[Any]
+
+
+@functools.lru_cache(maxsize=KEPT_STATEMENTS)
+def _kept(code: str, _turn: int) -> _Parsed:
+    """The parsed text, once for each turn: an editor's next version of a file has nearly all of its statements."""
+    return _parsed(code)
+
+
+def _parsed(code: str) -> _Parsed:
+    import libcst
+
+    try:
+        module = libcst.parse_module(code)
+    except (libcst.ParserSyntaxError, RecursionError) as error:
+        raise CannotStandAlone from error
+    state = _renderer()(default_indent=module.default_indent, default_newline=module.default_newline)
+    module._codegen(state)
+    return _Parsed(module, "".join(state.tokens) == code, state.parents, state.spans, state.nodes)
 
 
 def _identity(offset: int) -> int:
@@ -200,18 +236,19 @@ def _renderer() -> Any:
     return Renderer
 
 
-def statement_tree(source: Source, lineage: list[ast.stmt]) -> StatementTree | None:
+def statement_tree(source: Source, lineage: list[ast.stmt], turns: Counter[str]) -> StatementTree | None:
     """The tree of the innermost statement of `lineage` (innermost first, outwards) that libcst can parse alone.
 
     A simple statement that shares its line with others, or a header that cannot be parsed alone, is parsed with
-    the statement around it. None if no statement of the lineage can be parsed.
+    the statement around it. None if no statement of the lineage can be parsed. `turns` belongs to the file: no two of
+    its trees share a node.
     """
     if not lineage or _depth(lineage[0]) > MAX_DEPTH:
         return None
     for statement in lineage:
         for attempt in _pieces(source, statement):
             try:
-                return StatementTree(source, *attempt)
+                return StatementTree(source, *attempt, turns)
             except CannotStandAlone:
                 continue
     return None

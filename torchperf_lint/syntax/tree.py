@@ -6,6 +6,7 @@ They expect trees from the parser: nodes that have all of their fields.
 from __future__ import annotations
 
 import ast
+import functools
 
 _PLAIN = frozenset(
     "arg asname attr conversion ctx id is_async kind kwd_attrs level lineno module name rest simple str tag "
@@ -30,6 +31,9 @@ def _fields_with_nodes(cls: type[ast.AST]) -> tuple[str, ...]:
 def _all_kinds(cls: type[ast.AST]) -> list[type[ast.AST]]:
     return [cls, *(each for kind in cls.__subclasses__() for each in _all_kinds(kind))]
 
+
+KEPT_STATEMENTS = 2_000
+"""How many statements' nodes are kept: those of a long file."""
 
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {cls: _fields_with_nodes(cls) for cls in _all_kinds(ast.AST)}
 
@@ -61,19 +65,24 @@ def subtree(node: ast.AST) -> list[ast.AST]:
     return found
 
 
-def own_nodes(statement: ast.stmt) -> list[ast.AST]:
-    """The nodes of a statement, itself first, breadth-first, without those of nested statements."""
+@functools.lru_cache(maxsize=KEPT_STATEMENTS)
+def own_nodes(statement: ast.stmt) -> tuple[ast.AST, ...]:
+    """The nodes of a statement, itself first, breadth-first, without those of nested statements.
+
+    Many rules ask this of the same statements.
+    """
     found: list[ast.AST] = [statement]
     for node in found:
         for child in children(node):
             if not isinstance(child, ast.stmt):
                 found.append(child)  # noqa: PERF401
-    return found
+    return tuple(found)
 
 
-def own_expressions(statement: ast.stmt) -> list[ast.expr]:
+@functools.lru_cache(maxsize=KEPT_STATEMENTS)
+def own_expressions(statement: ast.stmt) -> tuple[ast.expr, ...]:
     """The expressions of a statement, breadth-first, without those of nested statements."""
-    return [node for node in own_nodes(statement) if isinstance(node, ast.expr)]
+    return tuple(node for node in own_nodes(statement) if isinstance(node, ast.expr))
 
 
 class TakenApart:

@@ -11,7 +11,7 @@ from torchperf_lint.knowledge.torch_api import COMPARES_ON_HOST
 from torchperf_lint.model.domain.values import UNKNOWN, Kind
 from torchperf_lint.model.handles import dotted, is_host_data, last_name
 from torchperf_lint.syntax import cst
-from torchperf_lint.syntax.tree import children
+from torchperf_lint.syntax.tree import children, own_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +27,10 @@ _COMPARES_ARGUMENTS = frozenset({"builtins.max", "builtins.min"})
 _BUILTINS = frozenset({"bool", "any", "all", "sorted", "max", "min"})
 _WHOLES = (ast.Is, ast.IsNot)
 _WITHIN = (ast.In, ast.NotIn)
+
+
+_TESTS = (ast.If, ast.While, ast.Assert, ast.BoolOp, ast.UnaryOp, ast.IfExp, ast.comprehension, ast.Compare)
+"""What tests a truth, or may."""
 
 
 class Truth(NamedTuple):
@@ -103,6 +107,9 @@ def _may_compare(node: ast.expr, called: _Names) -> bool:
 
 def _asked(statement: ast.stmt, called: _Names) -> Iterator[ast.expr]:
     """The expressions of a statement whose truth is tested, and the calls that may compare on the host."""
+    nodes = own_nodes(statement)
+    if not any(node.__class__ in _TESTS or (node.__class__ is ast.Call and called.may_compare(node)) for node in nodes):
+        return  # most statements, and an editor waits for them
     pending: list[tuple[ast.AST, bool]] = [
         (child, isinstance(statement, (ast.If, ast.While, ast.Assert)) and child is statement.test)
         for child in children(statement)

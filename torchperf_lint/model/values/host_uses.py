@@ -47,7 +47,14 @@ def may_have_other_arrays(index: Index) -> bool:
     """Whether the file imports a library whose arrays have the methods of NumPy's."""
     index.reads.asks("fact", "other arrays")
     return index.note(
-        "other arrays", lambda: index.reads.unheard(lambda: any(map(_is_of_other_arrays, index.module.nodes)))
+        "other arrays",
+        lambda: index.reads.unheard(
+            lambda: any(
+                _is_of_other_arrays(node)
+                for node in index.module.nodes
+                if node.__class__ is ast.Import or node.__class__ is ast.ImportFrom
+            )
+        ),
     )
 
 
