@@ -5,12 +5,14 @@ in the same way, except that here programs are forks of a process that has impor
 mutants.toml: hand-written ones, and those that operators make of the text that fixes insert.
 
 Exit status: 0 all are rejected, 1 some are not, or do not count: a mutant that no longer applies, that raises (it
-does not show that results are compared), or that is rejected for a reason other than the stated one.
+does not show that results are compared), or that is rejected for a reason other than the stated one; and where a rule
+has fewer than in mutants.tsv, which holds the counts of the last run of all that was given `--update`.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import re
 import sys
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from torchperf_lint.verify.workloads import Workload
 
 TABLE = Path(__file__).with_suffix(".toml")
+COUNTS = Path(__file__).with_suffix(".tsv")
 MIXED_DEVICES = "Expected all tensors to be on the same device"
 """The error that any mutant of kind `device` may raise."""
 
@@ -325,29 +328,80 @@ def unbroken(rules: Iterable[Rule], broken: Container[str], table: Table) -> lis
     return bare + [f"{code} is exempt and has mutants" for code in sorted(exempt) if code in broken]
 
 
+Counts = dict[str, Counter[str]]
+"""How many mutants of a rule got each verdict, by code."""
+
+
+def told(counts: Counts, errors: int = 0) -> str:
+    """The counts over all rules, in one line; each error is a mutant that does not count."""
+    all_in_all = Counter({VOID: errors})
+    for each in counts.values():
+        all_in_all += each
+    counted = ", ".join(f"{all_in_all[verdict]} {verdict}" for verdict in VERDICTS)
+    return f"{all_in_all.total()} mutants of the fixes of {len(counts)} rules: {counted}"
+
+
+def fewer(before: Counts, now: Counts) -> list[str]:
+    """The rules that had more mutants before, which were rejected."""
+    return [
+        f"{code} has {now.get(code, Counter())[REJECTED]} rejected mutants, and had {each[REJECTED]}"
+        for code, each in before.items()
+        if now.get(code, Counter())[REJECTED] < each[REJECTED]
+    ]
+
+
+def read_counts() -> Counts:
+    """The counts of mutants.tsv."""
+    with COUNTS.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    return {row["rule"]: Counter({verdict: int(row[verdict]) for verdict in VERDICTS}) for row in rows}
+
+
+def write_counts(counts: Counts) -> None:
+    """Replace mutants.tsv."""
+    with COUNTS.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerow(("rule", *VERDICTS))
+        writer.writerows((code, *(counts[code][verdict] for verdict in VERDICTS)) for code in sorted(counts))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the requested mutants; return the exit status."""
     parser = argparse.ArgumentParser(description="Break the fixes on purpose, and see whether the programs notice.")
     parser.add_argument("chosen", nargs="*", metavar="RULE", help="codes (default: all)")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="runs at a time")
     parser.add_argument("--releases", type=Path, default=environments.default_folder(), metavar="DIR")
+    parser.add_argument("--update", action="store_true", help="write the counts of all rules into mutants.tsv")
+    parser.add_argument("--committed", action="store_true", help="run nothing, and print the counts of mutants.tsv")
     options = parser.parse_args(arguments)
+    if options.committed:
+        print(told(read_counts()))
+        return 0
+    if options.update and options.chosen:
+        parser.error("--update takes all rules")
     table, rules = read_table(), registry.all_rules()
     workloads = workloads_of([rule for rule in rules if not options.chosen or rule.code in options.chosen])
-    verdicts: Counter[str] = Counter()
-    broken: set[str] = set()
+    counts: Counts = {}
+    errors: list[str] = []
     for found in all_outcomes(workloads, table, options.releases, options.jobs):
         for outcome in found:
             if isinstance(outcome, Outcome):
-                broken.add(outcome.program.partition("/")[0])
-            verdicts[outcome.verdict if isinstance(outcome, Outcome) else VOID] += 1
-            print(outcome if isinstance(outcome, Outcome) else f"error: {outcome}", flush=True)
-    for error in () if options.chosen else unbroken(rules, broken, table):
-        verdicts[VOID] += 1
-        print(f"error: {error}")
-    counted = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS)
-    print(f"{verdicts.total()} mutants of the fixes of {len(broken)} rules: {counted}")
-    return int(bool(verdicts[SURVIVES] or verdicts[VOID]))
+                code = outcome.program.partition("/")[0]
+                counts.setdefault(code, Counter())[outcome.verdict] += 1
+                print(outcome, flush=True)
+            else:
+                errors.append(outcome)
+                print(f"error: {outcome}", flush=True)
+    if not options.chosen:
+        late = unbroken(rules, counts, table) + ([] if options.update else fewer(read_counts(), counts))
+        errors += late
+        for error in late:
+            print(f"error: {error}")
+    print(told(counts, len(errors)))
+    if options.update:
+        write_counts(counts)
+    failed = sum(each[SURVIVES] + each[VOID] for each in counts.values())
+    return int(bool(failed or errors))
 
 
 if __name__ == "__main__":

@@ -201,6 +201,28 @@ def test_the_exit_status_tells_of_survivors(mutants, monkeypatch, capsys, verdic
     assert f"1 {verdict}" in summary
 
 
+def test_a_rule_that_has_lost_a_mutant_is_an_error(mutants):
+    counts = mutants.read_counts()
+    lost = {code: each.copy() for code, each in counts.items() if code != "TPL101"}
+    lost["TPL102"]["rejected"] -= 1
+    had, left = counts["TPL102"]["rejected"], lost["TPL102"]["rejected"]
+    assert mutants.fewer(counts, counts) == []
+    assert mutants.fewer(counts, lost) == [
+        f"TPL101 has 0 rejected mutants, and had {counts['TPL101']['rejected']}",
+        f"TPL102 has {left} rejected mutants, and had {had}",
+    ]
+
+
+def test_the_counts_are_of_all_rules_with_mutants_and_can_be_printed(mutants, capsys):
+    counts, written = mutants.read_counts(), mutants.read_table().written
+    assert counts.keys() == {entry["program"].partition("/")[0] for entry in written}
+    assert all(each["survives"] == each["does not count"] == 0 for each in counts.values())
+    assert mutants.main(["--committed"]) == 0
+    rejected = sum(each["rejected"] for each in counts.values())
+    assert rejected >= 60
+    assert capsys.readouterr().out.endswith(f"of {len(counts)} rules: {mutants.told(counts).partition(': ')[2]}\n")
+
+
 @pytest.mark.parametrize("name", few(QUICK, len(QUICK)))
 def test_written_mutants_are_rejected_for_the_reason_that_is_written(name, mutants, launch):
     rule = registry.find_rule(name.partition("/")[0])
