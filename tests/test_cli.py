@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import os
 import subprocess
@@ -230,7 +231,7 @@ def test_configuration_counts_unless_isolated(lint):
         ),
         (["--config", "absent.toml"], "absent.toml: error: cannot be read: No such file or directory"),
         (["-", "a.py"], "torchperf-lint: error: `-` cannot stand beside other paths"),
-        (["--stdin-filename", "a.py"], "--stdin-filename names what is read from standard input"),
+        (["a.py", "--stdin-filename", "a.py"], "--stdin-filename names what is read from standard input"),
         (["--target-torch", "new"], "`new` is not a version such as 2.13 or 1.6.2"),
         (["-j", "0"], "`0` is not a number of processes"),
         (["--no-such-option"], "unrecognized arguments: --no-such-option"),
@@ -286,8 +287,9 @@ def test_standard_input_is_checked(lint, monkeypatch):
     status, out, _ = lint("-", "--output-format", "concise", "-q")
     assert (status, out) == (1, "-:1:5: TPL102 [*] `slow` is slow\n")
     write("pyproject.toml", '[tool.torchperf-lint]\nper-file-ignores = { "tests/" = ["TPL1"] }\n')
-    feed(monkeypatch, b"x = slow\n")
-    assert lint("-", "--stdin-filename", "tests/b.py", "-q") == (0, "", "")
+    for path, (name, status) in itertools.product((["-"], []), {"tests/b.py": 0, "b.py": 1}.items()):
+        feed(monkeypatch, b"x = slow\n")
+        assert lint(*path, "--stdin-filename", name, "-q")[0] == status
 
 
 def test_standard_input_is_fixed_to_standard_output(lint, monkeypatch):

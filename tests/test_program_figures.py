@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import re
 import sys
@@ -55,6 +56,28 @@ def test_results_differ_as_the_rules_page_says(program: Any) -> None:
         assert words in " ".join(page.partition("## Fix safety")[2].split()), code
 
 
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_a_program_is_short(program: Any) -> None:
+    assert 20 <= len(program.script.read_text("utf-8").splitlines()) <= 60
+
+
+def test_a_program_takes_few_steps_and_less_than_a_minute() -> None:
+    kept, seconds = figures.read_figures(), figures.read_seconds()
+    assert seconds.keys() == kept.keys()
+    assert figures.out_of_bounds(kept.values()) == []
+    assert figures.too_slow(seconds.values()) == []
+    short, long = _figures(steps=9), _figures(steps=31)
+    said = ["a: 9 steps, of 10 to 30", "a: 31 steps, of 10 to 30"]
+    assert figures.out_of_bounds([short, long, _figures()]) == said
+    assert figures.too_slow([figures.Seconds("a", 61.0), figures.Seconds("b", 59.0)]) == ["a: 61 seconds"]
+
+
+def test_first_runs_are_never_edited() -> None:
+    """A program that comes to these gives this digest anew; what stands in the other rows stays."""
+    rows = figures.FIRST_RUNS.read_bytes()
+    assert hashlib.sha256(rows).hexdigest() == "77a22bcdfa49b9df34513ef1ca7920eff6feafc6ba148720c13ae18e6edd278f"
+
+
 def test_each_program_and_each_lock_is_listed() -> None:
     assert {each.script for each in PROGRAMS} == set((FOLDER / "scripts").glob("*.py"))
     assert {each.environment.lock for each in PROGRAMS} == set((FOLDER / "locks").glob("*.txt"))
@@ -85,6 +108,24 @@ def test_what_has_to_wait_has_a_reason_and_waits() -> None:
     assert figures.stale(figures.read_lines(), [there_is_none], environments) == [
         "a.py:1 has a reason to wait, and does not"
     ]
+
+
+def test_the_reason_stands_beside_what_has_to_wait() -> None:
+    (program, *_) = PROGRAMS
+    lines = [figures.Line(program.name, "a.py", row, 2.0, "read", "missed") for row in (1, 2)]
+    inherent = [figures.Inherent(program.environment.name, "a.py", 2, "the environment on the host needs each action")]
+    heading, row = figures.reasons(lines, inherent, PROGRAMS).splitlines()
+    assert heading == "    waits  why they are inherent"
+    assert row == f"        2  {program.name}, a.py:2: the environment on the host needs each action"
+
+
+def test_the_committed_reasons_are_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    run = _module("run")
+    monkeypatch.setattr(sys, "argv", ["run.py", "--committed", "--verbose"])
+    assert run.main() == 0
+    out = capsys.readouterr().out
+    for each in figures.read_inherent():
+        assert f"{each.path}:{each.row}: {each.reason}\n" in out
 
 
 def test_no_fix_changes_results_other_than_its_page_says() -> None:

@@ -60,6 +60,8 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = check_parser()
     options = parser.parse_args(arguments)
     options.given = arguments
+    if not options.paths:
+        options.paths = ["."] if options.stdin_filename is None else [STANDARD_INPUT]
     at_odds = _at_odds(options)
     if at_odds is not None:
         parser.error(at_odds)
@@ -70,7 +72,7 @@ def _at_odds(options: argparse.Namespace) -> str | None:
     """Why the options do not go together; None if they do."""
     reads_input = STANDARD_INPUT in options.paths
     if options.stdin_filename is not None and options.paths != [STANDARD_INPUT]:
-        return "--stdin-filename names what is read from standard input: it needs the path `-`"
+        return "--stdin-filename names what is read from standard input: it cannot stand beside a path but `-`"
     if options.isolated and options.config is not None:
         return "--isolated reads no configuration file: it cannot stand beside --config"
     if options.jobs is not None and options.executor not in (None, "processes"):
@@ -120,7 +122,7 @@ def check_parser(*, with_paths: bool = True) -> argparse.ArgumentParser:
     add = parser.add_argument
     if with_paths:
         paths = "files and folders, or - for standard input (default .)"
-        add("paths", nargs="*", default=["."], metavar="PATH", help=paths)
+        add("paths", nargs="*", metavar="PATH", help=paths)
     add("--version", action="version", version=f"torchperf-lint {__version__}")
 
     add = parser.add_argument_group("fixes").add_argument

@@ -233,14 +233,18 @@ def worse(before: Mapping[str, Figures], now: Mapping[str, Figures]) -> list[str
     return found
 
 
-def out_of_bounds(now: Iterable[Figures], seconds: Iterable[Seconds]) -> list[str]:
-    """The programs that take too few or too many steps, or too long; one line each."""
-    found = [
+def out_of_bounds(now: Iterable[Figures]) -> list[str]:
+    """The programs that take too few or too many steps, one line each."""
+    return [
         f"{each.program}: {each.steps} steps, of {FEWEST_STEPS} to {MOST_STEPS}"
         for each in now
         if not FEWEST_STEPS <= each.steps <= MOST_STEPS
     ]
-    return found + [f"{each.program}: {each.seconds:.0f} seconds" for each in seconds if each.seconds > MOST_SECONDS]
+
+
+def too_slow(seconds: Iterable[Seconds]) -> list[str]:
+    """The programs that take too long, one line each; other work on the machine may be the reason."""
+    return [f"{each.program}: {each.seconds:.0f} seconds" for each in seconds if each.seconds > MOST_SECONDS]
 
 
 def has_to_wait(lines: Iterable[Line], inherent: Iterable[Inherent], programs: Iterable[Program]) -> dict[str, float]:

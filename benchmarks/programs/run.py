@@ -128,7 +128,9 @@ def _measure(chosen: list[Program], options: argparse.Namespace) -> int:
     _tell_first_runs(chosen, figures.read_figures(figures.FIRST_RUNS) if options.update else first, spared)
     print(f"\n{figures.reasons(lines, inherent, chosen)}\n")
     print(figures.by_operator(lines))
-    complaints = figures.worse(kept, now) + figures.out_of_bounds(now.values(), seconds.values())
+    complaints = figures.worse(kept, now) + figures.out_of_bounds(now.values())
+    for each in figures.too_slow(seconds.values()):
+        print(f"slow: {each}", file=sys.stderr)
     if not options.programs and not options.here:
         complaints += figures.stale(lines, inherent, {each.name: each.environment.name for each in chosen})
     for each in complaints:
