@@ -10,6 +10,7 @@ from synthetic import event, run
 from torchperf_lint.engine import registry
 from torchperf_lint.verify import step_times, tables
 from torchperf_lint.verify.pairs import Case, Proof
+from torchperf_lint.verify.runs import TIME_LIMIT
 from torchperf_lint.verify.step_times import time_steps
 from torchperf_lint.verify.workloads import Agreement, Workload
 
@@ -35,8 +36,8 @@ def started(monkeypatch):
     """The programs that were run for their times, in order; the first four steps of each are steady."""
     programs = []
 
-    def run_variant(folder, case, program, device, libraries, *, mode):
-        assert (device, mode) == ("cuda", "time")
+    def run_variant(folder, case, program, device, libraries, *, mode, time_limit):
+        assert (device, mode, time_limit) == ("cuda", "time", TIME_LIMIT)
         programs.append(program)
         return _timed([4, 5, 6, 5, 99], 3 * 2**20) if program == b"slow" else _timed([2, 2, 3, 2, 99], 2**20)
 
