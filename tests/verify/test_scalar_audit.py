@@ -38,10 +38,12 @@ def candidates() -> dict[str, list[str]]:
     return json.loads(run.stdout)
 
 
+@pytest.mark.slow
 def test_every_candidate_is_judged(candidates):
     assert {name: programs for name, programs in candidates.items() if name not in VERDICTS} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", VERDICTS)
 def test_every_judged_operator_is_still_a_candidate(operator, candidates):
     assert operator in candidates
