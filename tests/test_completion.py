@@ -93,7 +93,7 @@ def test_all_options_and_commands_are_offered(script: Path, tmp_path: Path) -> N
     assert completed(script, "torchperf-lint ", tmp_path)[0] == commands
 
 
-@pytest.mark.parametrize("shell", ["zsh", "tcsh"])
+@pytest.mark.parametrize("shell", ["zsh", "tcsh", "fish"])
 def test_there_is_a_script_for_other_shells(lint, shell: str) -> None:  # noqa: F811
     status, out, err = lint("generate-shell-completion", shell)
     assert (status, err) == (0, "")

@@ -33,7 +33,7 @@ other commands:
   torchperf-lint server         a language server for editors (needs pygls)
   torchperf-lint check PATHS    the same as without `check`
   torchperf-lint generate-shell-completion SHELL
-                                completion for bash, zsh or tcsh (needs shtab)
+                                completion for bash, zsh, fish and others (needs shtab)
 
 To check a folder that has the name of a command, write ./rules, ./verify and so on.
 Exit status: 0 no findings, 1 findings, 2 the run is not complete.
