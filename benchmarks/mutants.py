@@ -392,16 +392,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             else:
                 errors.append(outcome)
                 print(f"error: {outcome}", flush=True)
+    told_already = len(errors)
     if not options.chosen:
-        late = unbroken(rules, counts, table) + ([] if options.update else fewer(read_counts(), counts))
-        errors += late
-        for error in late:
+        errors += unbroken(rules, counts, table)
+        for error in errors[told_already:]:
             print(f"error: {error}")
     print(told(counts, len(errors)))
-    if options.update:
+    lost = [] if options.chosen else fewer(read_counts(), counts)
+    for each in lost:
+        print(f"fewer: {each}")
+    failed = errors or any(each[SURVIVES] + each[VOID] for each in counts.values())
+    if options.update and not failed:
         write_counts(counts)
-    failed = sum(each[SURVIVES] + each[VOID] for each in counts.values())
-    return int(bool(failed or errors))
+    return int(bool(failed or (lost and not options.update)))
 
 
 if __name__ == "__main__":

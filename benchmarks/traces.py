@@ -10,11 +10,11 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import http.client
 import json
 import os
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import NamedTuple
@@ -75,8 +75,10 @@ def brought(trace: Trace, folder: Path) -> Path:
         try:
             with urllib.request.urlopen(url, timeout=60) as answer:
                 content = answer.read()
-        except (urllib.error.URLError, TimeoutError) as error:
+        except (OSError, http.client.HTTPException) as error:
             raise NotBrought(f"{url}: {error}") from None
+        if hashlib.sha256(content).hexdigest() != trace.sha256:
+            raise NotBrought(f"{url} is not the listed file: its digest is another")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
     if hashlib.sha256(file.read_bytes()).hexdigest() != trace.sha256:
@@ -86,7 +88,7 @@ def brought(trace: Trace, folder: Path) -> Path:
 
 def profiled(trace: Trace, file: Path) -> Trace:
     """The trace with what the command says of it now."""
-    command = sys.executable, "-P", "-m", "torchperf_lint", "profile", "--output-format=json", str(file)
+    command = sys.executable, "-m", "torchperf_lint", "profile", "--output-format=json", str(file)
     done = subprocess.run(
         command,
         cwd=file.parent,

@@ -134,7 +134,7 @@ def _measure(chosen: list[Program], options: argparse.Namespace) -> int:
     if not options.programs and not options.here:
         complaints += figures.stale(lines, inherent, {each.name: each.environment.name for each in chosen})
     for each in complaints:
-        print(f"worse: {each}", file=sys.stderr)
+        print(f"worse, or out of bounds: {each}", file=sys.stderr)
     return 1 if failed or (complaints and not options.update) else 0
 
 
@@ -180,7 +180,7 @@ def _measured(chosen: list[Program], options: argparse.Namespace) -> Iterator[tu
         if isinstance(python, str):
             return python
         try:
-            return measure(program, python, options.device, fresh=options.fresh)
+            return measure(program, python, options.device, fresh=options.fresh or options.here)
         except (NotMeasured, LintFailed) as error:
             return str(error)
 

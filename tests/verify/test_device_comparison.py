@@ -12,7 +12,7 @@ import pytest
 from torchperf_lint.measurements import Device, Measurement
 from torchperf_lint.verify import device_comparison, programs
 from torchperf_lint.verify.counters.disagreement import Step
-from torchperf_lint.verify.device_comparison import Disagreement, compare, disagreements
+from torchperf_lint.verify.device_comparison import Disagreement, compare, disagreements, stored
 from torchperf_lint.verify.programs import Observed, Outcome, program
 
 SIMULATED = {"scalars.item": {"waits": 1, "error": ""}, "copies.cpu": {"waits": 1, "to_device": 0}}
@@ -159,6 +159,17 @@ def test_without_a_gpu_nothing_is_written(tmp_path):
     assert done.returncode == 2
     assert done.stderr == "agreement: there is no CUDA GPU here; simulated counts are never written\n"
     assert not path.exists()
+
+
+@pytest.mark.parametrize("gpu", ["a GPU", None])
+@pytest.mark.parametrize("named", ["not at all", "from the folder", "whole"])
+def test_simulated_counts_are_never_written_as_a_gpus(monkeypatch, capsys, gpu, named):
+    monkeypatch.setattr(device_comparison, "gpu_name", lambda: gpu)
+    monkeypatch.setattr(device_comparison, "keep", None)
+    monkeypatch.chdir(programs.folder())
+    out = {"not at all": [], "from the folder": ["--out", "agreement.json"], "whole": ["--out", str(stored())]}[named]
+    assert device_comparison.main(["--device", "sim", *out]) == device_comparison.NOT_WRITTEN
+    assert "simulated counts are never written" in capsys.readouterr().err
 
 
 def test_an_installation_is_not_written_into(monkeypatch, capsys):

@@ -74,7 +74,7 @@ def called(run: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str) ->
 def test_the_programs_run_whose_packages_are_here(
     run: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert called(run, monkeypatch, "--update", "--fresh") == 0
+    assert called(run, monkeypatch, "--update") == 0
     (tiny,) = run.figures.read_figures().values()
     assert (tiny.program, tiny.steps, tiny.lines, tiny.found_lines, tiny.confirmed, tiny.refuted) == (
         ("tiny", 10, 2, 2, 3, 0)
@@ -115,5 +115,5 @@ def test_a_program_that_fails_is_named(
     run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "scripts" / "tiny.py").write_text("import tiny_trainer\ntiny_trainer.absent\n")
-    assert called(run, monkeypatch, "--fresh") == 1
+    assert called(run, monkeypatch) == 1
     assert capsys.readouterr().err.startswith("tiny: error: failed: AttributeError: module 'tiny_trainer' has no ")

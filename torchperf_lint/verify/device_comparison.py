@@ -243,9 +243,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.out.parent == programs.folder() and not pages.in_checkout():
         print("agreement: an installation is not written into; name a file with --out", file=sys.stderr)
         return NOT_WRITTEN
-    rehearsal = options.device == programs.SIMULATED and options.out != stored()
+    rehearsal = options.device == programs.SIMULATED
     gpu = measurements.SIMULATED if rehearsal else gpu_name()
-    if gpu is None:
+    if gpu is None or (rehearsal and options.out.resolve() == stored().resolve()):
         print("agreement: there is no CUDA GPU here; simulated counts are never written", file=sys.stderr)
         return NOT_WRITTEN
     counting: dict[str, Callable[[], Counts]] = {

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ALL_WELL, NOT_ALL_WELL, NOT_RUN = 0, 1, 2
 LONGEST_RUN = 60.0
-"""Seconds that a run of a rule's program may take: what is under way when the time is up ends soon."""
+"""Seconds that a run of a rule's program may take. What is under way when the time is up goes on for a few runs."""
 
 REAL_PROGRAMS = Path("benchmarks", "programs", "run.py")
 
@@ -132,6 +132,7 @@ def _count(device: str, releases: Path, jobs: int, clock: Clock) -> Iterator[Sho
 
 
 def _for_a_run(clock: Clock) -> float:
+    """The seconds that each run may take which begins now or soon."""
     return min(LONGEST_RUN, clock.left())
 
 
