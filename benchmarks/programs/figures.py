@@ -270,17 +270,22 @@ def stale(lines: Iterable[Line], inherent: Iterable[Inherent], environments: Map
 
 HEADING = (
     f"{'program':<28}{'steps':>6}{'waits':>9}{'--fix':>9}{'unsafe':>9}{'inherent':>9}"
-    f"{'lines':>7}{'found':>7}{'seen':>6}{'never':>6}  results"
+    f"{'lines':>7}{'found':>7}{'missed':>7}{'of lines':>9}{'of waits':>9}{'seen':>6}{'never':>6}  results"
 )
 
 
 def row(each: Figures, inherent: float) -> str:
-    """A program's figures in one line; `inherent` of its waits per step have to be."""
+    """A program's figures in one line; `inherent` of its waits per step have to be.
+
+    After the lines that wait, found and missed, stands the share of them, and of the waits, that was found.
+    """
     told = [f"{name}: {text}" for name, text in (("safe", each.safe_results), ("unsafe", each.unsafe_results))]
     results = EQUAL if (each.safe_results, each.unsafe_results) == (EQUAL, EQUAL) else "; ".join(told)
     return (
         f"{each.program:<28}{each.steps:>6}{each.waits:>9.4g}{each.safe:>9.4g}{each.unsafe:>9.4g}{inherent:>9.4g}"
-        f"{each.lines:>7}{each.found_lines:>7}{each.confirmed:>6}{each.refuted:>6}  {results}"
+        f"{each.lines:>7}{each.found_lines:>7}{each.lines - each.found_lines:>7}"
+        f"{_share(each.found_lines, each.lines):>9}{_share(each.found_waits, each.waits):>9}"
+        f"{each.confirmed:>6}{each.refuted:>6}  {results}"
     )
 
 

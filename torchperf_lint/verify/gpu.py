@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ALL_WELL, NOT_ALL_WELL, NOT_RUN = 0, 1, 2
 LONGEST_RUN = 60.0
-"""Seconds that a run of a rule's program may take. What is under way when the time is up goes on for a few runs."""
+"""Seconds that a run of a rule's program may take. What is under way when the time is up ends soon."""
 
 REAL_PROGRAMS = Path("benchmarks", "programs", "run.py")
 
@@ -43,6 +43,10 @@ class Clock:
     def left(self) -> float:
         """The remaining seconds; 0 once the limit has passed."""
         return max(0.0, self._end - time.monotonic())
+
+    def left_for_a_run(self) -> float:
+        """The seconds that a run may take which begins now."""
+        return min(LONGEST_RUN, self.left())
 
 
 class Shown(NamedTuple):
@@ -112,7 +116,7 @@ def _count(device: str, releases: Path, jobs: int, clock: Clock) -> Iterator[Sho
     def prove_in_time(case: Case) -> Proof | None:
         if not clock.left():
             return None
-        proof = pairs.prove(case, device, releases, time_limit=_for_a_run(clock))
+        proof = pairs.prove(case, device, releases, time_limit=clock.left_for_a_run)
         return proof if clock.left() or _is_sound(proof) else None
 
     with ThreadPoolExecutor(jobs) as pool:
@@ -129,11 +133,6 @@ def _count(device: str, releases: Path, jobs: int, clock: Clock) -> Iterator[Sho
             if all(map(_is_sound, shown.proofs)):
                 shown.keep()
             yield shown
-
-
-def _for_a_run(clock: Clock) -> float:
-    """The seconds that each run may take which begins now or soon."""
-    return min(LONGEST_RUN, clock.left())
 
 
 def _is_sound(proof: Proof) -> bool:
@@ -168,7 +167,7 @@ def _time(shown: Sequence[Shown], releases: Path, clock: Clock) -> None:
     for place in range(longest):
         for each in shown:
             if place < len(each.proofs) and all(map(_is_sound, each.proofs)) and clock.left():
-                times = step_times.time_steps(each.proofs[place], releases, time_limit=_for_a_run(clock))
+                times = step_times.time_steps(each.proofs[place], releases, time_limit=clock.left_for_a_run)
                 if times is not None:
                     each.times[place] = times
                     each.keep()

@@ -21,7 +21,7 @@ from torchperf_lint.verify.runs import TIME_LIMIT, Run, run_program
 from torchperf_lint.verify.warm import warm_launches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from fractions import Fraction
 
     from torchperf_lint.verify.runs import Launch
@@ -117,13 +117,13 @@ def prove(
     releases: Path,
     *,
     operators: bool = False,
-    time_limit: float = TIME_LIMIT,
+    time_limit: Callable[[], float] = lambda: TIME_LIMIT,
     launch: Launch | None = None,
 ) -> Proof:
     """Run a case's unfixed program and its fixed variants, and compare the runs.
 
-    `operators` counts the device operators as well, which makes the runs slower. `time_limit`, in seconds, is each
-    run's; it and `launch` are as for `run_program`.
+    `operators` counts the device operators as well, which makes the runs slower. `time_limit` gives the
+    seconds that the next run may take, and `launch` is as for `run_program`.
     """
     try:
         libraries = environments.folders_of(case.releases, releases)
@@ -139,7 +139,7 @@ def prove(
                 device,
                 libraries,
                 operators=operators,
-                time_limit=time_limit,
+                time_limit=time_limit(),
                 launch=launch,
             )
             for variant, program in programs.items()

@@ -14,6 +14,8 @@ from torchperf_lint.verify.pairs import ACCEPTED, run_variant
 from torchperf_lint.verify.runs import TIME_LIMIT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torchperf_lint.verify.counters.timing import Comparison
     from torchperf_lint.verify.pairs import Proof
 
@@ -32,12 +34,12 @@ class StepTimes(NamedTuple):
 
 
 def time_steps(
-    proof: Proof, releases: Path, repetitions: int = REPETITIONS, time_limit: float = TIME_LIMIT
+    proof: Proof, releases: Path, repetitions: int = REPETITIONS, time_limit: Callable[[], float] = lambda: TIME_LIMIT
 ) -> StepTimes | None:
     """Run the variants of an accepted proof in turn, several times over; None where there is nothing to compare.
 
-    `time_limit`, in seconds, is each run's. One process runs at a time, whatever the number of cores: two would share
-    the GPU.
+    `time_limit` gives the seconds that the next run may take. One process runs at a time, whatever the number of
+    cores: two would share the GPU.
     """
     from torchperf_lint.verify.counters.timing import compare, interleaved
 
@@ -55,7 +57,7 @@ def time_steps(
                 "cuda",
                 libraries,
                 mode="time",
-                time_limit=time_limit,
+                time_limit=time_limit(),
             )
         times = [each["device_ms"] for each in run.report["counters"].get("steps", ()) if each["step"] in run.steady]
         if run.status != OK or not times:
