@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Confidence, Diagnostic, Failure, Fix,
 from torchperf_lint.engine.mishaps import one_line, told
 from torchperf_lint.engine.scan import rules_worth_running
 from torchperf_lint.engine.suppress import Suppressions, mentions_ours
-from torchperf_lint.syntax.recursion import has_room, with_room
+from torchperf_lint.syntax.recursion import NoRoom, with_room
 from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:
@@ -53,30 +53,6 @@ def check_source(
     name one of `rules` and silence nothing. `least` is the confidence that a diagnostic must have; a suppression of one
     that has less is not unused. The diagnostics are sorted by place, then code.
     """
-    check = functools.partial(_checked, path, data, rules, target, hints, program, noqa, report_unused, least)
-    try:
-        return check()
-    except RecursionError:
-        if program is not None:
-            program().forget()  # queries that were in progress when the stack overflowed
-    try:
-        return with_room(check)
-    except RecursionError as error:
-        return FileReport((), _broken(path, {"": error}))
-
-
-def _checked(
-    path: str,
-    data: bytes,
-    rules: Sequence[Rule],
-    target: Target,
-    hints: Hints,
-    program: Callable[[], Program] | None,
-    noqa: bool,
-    report_unused: bool,
-    least: Confidence,
-) -> FileReport:
-    """Implements `check_source`; raises RecursionError where this thread's stack is too small."""
     enabled = [rule for rule in rules if may_speak(rule, target)]
     triggered = rules_worth_running(data, enabled, accelerated=program is not None)
     around = program() if program is not None and triggered else None
@@ -88,6 +64,30 @@ def _checked(
         quiet = not triggered and not (report_unused and mentions_ours(data))
         reason = f"larger than {LARGEST // 1_000_000} MB, not checked"
         return FileReport() if quiet else FileReport((), Failure(path, None, None, reason))
+    judge = functools.partial(
+        _judged, path, data, enabled, triggered, target, hints, around, noqa, report_unused, least
+    )
+    if not triggered:
+        return judge()
+    try:
+        return with_room(judge)  # queries are nested deeply
+    except NoRoom:
+        return judge()
+
+
+def _judged(
+    path: str,
+    data: bytes,
+    enabled: Sequence[Rule],
+    triggered: Sequence[Rule],
+    target: Target,
+    hints: Hints,
+    around: Program | None,
+    noqa: bool,
+    report_unused: bool,
+    least: Confidence,
+) -> FileReport:
+    """Parse the file and run the triggered rules."""
     try:
         source = Source(path, data)
         suppressions = Suppressions(source, noqa=noqa)
@@ -106,7 +106,6 @@ def _checked(
     except Unreadable as error:
         return FileReport((), Failure(path, error.row, error.column, one_line(error.reason)))
     except Exception as error:
-        _give_up_without_room(error)
         return FileReport((), _broken(path, {"the model": error}))
     found: list[Diagnostic] = []
     broken: dict[str, Exception] = {}
@@ -116,13 +115,11 @@ def _checked(
         try:
             model = Model(analyzed, target)
         except Exception as error:
-            _give_up_without_room(error)
             return FileReport((), _broken(path, {"the model": error}))
         for rule in triggered:
             try:
                 found.extend(diagnostic_of(rule, finding, source, model) for finding in rule.check(model))
             except Exception as error:
-                _give_up_without_room(error)
                 broken[rule.code] = error
         model.take_apart()
     ran = [rule for rule in enabled if rule.code not in broken]
@@ -130,11 +127,6 @@ def _checked(
     kept = [each for each in unsilenced if each.confidence.satisfies(least)]
     kept.sort(key=lambda each: (each.start, each.code, each.end, each.message))
     return FileReport(tuple(kept), _broken(path, broken) if broken else None)
-
-
-def _give_up_without_room(error: Exception) -> None:
-    if isinstance(error, RecursionError) and not has_room():
-        raise error
 
 
 def may_speak(rule: Rule, target: Target) -> bool:

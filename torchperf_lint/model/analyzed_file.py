@@ -1,10 +1,9 @@
-"""One analyzed file: its text, its index, and the query results about it at each depth budget."""
+"""One analyzed file: its text, its index, and the query results about it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torchperf_lint.model.domain.interfaces import FARTHEST
 from torchperf_lint.model.frequency.entry_points import EntryPoints
 from torchperf_lint.model.frequency.execution import ExecutionFrequency
 from torchperf_lint.model.frequency.loops import Loops
@@ -72,9 +71,9 @@ class AnalyzedFile:
         self.code = Code(index, source.text)
         self._parts: dict[object, tuple[Any, Node]] = {}
 
-    def inference(self, level: int = FARTHEST) -> ValueInference:
-        """The value inference of the file that may look `level` more files and attributes of objects away."""
-        return self._made(level, lambda: ValueInference(self, level))
+    def inference(self) -> ValueInference:
+        """The value inference of the file."""
+        return self._made("inference", lambda: ValueInference(self))
 
     def _made(self, part: object, make: Callable[[], _R]) -> _R:
         """A part of the analyses, made when it is first asked for; who takes it depends on what it was made from."""
@@ -134,29 +133,10 @@ class AnalyzedFile:
         return self._made("frequency", self._make_frequency)
 
     def _make_frequency(self) -> ExecutionFrequency:
-        known = {} if self.program is None else self.program.reachability(self.index, from_afar=False)
+        known = {} if self.program is None else self.program.reachability(self.index)
         return ExecutionFrequency(
             self.inference(),
             self.loops,
-            self.entry_points,
-            self.hints.hot_functions,
-            self.recorder,
-            known,
-            self._guarded_calls,
-        )
-
-    @property
-    def frequency_from_afar(self) -> ExecutionFrequency:
-        """The same for queries from other files, with one level less of value inference."""
-        return self._made("frequency_from_afar", self._make_frequency_from_afar)
-
-    def _make_frequency_from_afar(self) -> ExecutionFrequency:
-        inference = self.inference(FARTHEST - 1)
-        loops = Loops(inference, self.hints.loader_names, self.recorder)
-        known = {} if self.program is None else self.program.reachability(self.index, from_afar=True)
-        return ExecutionFrequency(
-            inference,
-            loops,
             self.entry_points,
             self.hints.hot_functions,
             self.recorder,

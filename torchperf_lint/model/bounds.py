@@ -29,8 +29,17 @@ MOST_CALLS_DEEP = 6
 MOST_RECURSION = 1
 """A function is followed into itself this often: `move(batch)` that calls `move(part)`."""
 
-MOST_CALLS_UP = 4
+MOST_CALLS_UP = 6
 """Parameters are inferred from callers of callers up to this height: beyond, callers seldom agree."""
+
+MOST_CALLS_ELSEWHERE = 24
+"""Calls of a function in other files that are followed; where there are more, they only show how often it runs."""
+
+MOST_ROUNDS = 6
+"""Rounds until the results of a cycle of queries must have settled: most need two, none of the tuning set four."""
+
+MOST_QUERIES_DEEP = 100
+"""Queries that may be nested, so that Python's stack suffices; the next one returns its default."""
 
 MOST_STATEMENTS_FOLLOWED = 300
 """Statements that may run in the calls of one frame: the sum over all depths."""

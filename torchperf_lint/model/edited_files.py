@@ -188,7 +188,7 @@ class EditedFiles(LoadedFiles):
             memo.forget(is_bad)
             for place in [each for each in memo if each[0] == key and each[1:] not in places]:
                 del memo[place]
-        for (file, _), reachable in self._reachability.items():
+        for file, reachable in self._reachability.items():
             for function in [
                 each for each, (_, node) in reachable.items() if is_bad(node) or (file == key and each not in places)
             ]:

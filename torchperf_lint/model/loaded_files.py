@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_lint.model import bounds
 from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo
 from torchperf_lint.model.project.file_symbols import FileSymbols, symbols_of
+from torchperf_lint.model.project.inquiry import Inquiry
 from torchperf_lint.model.project.query_cache import QueryCache
 from torchperf_lint.model.project.symbol_index import SymbolIndex
 from torchperf_lint.model.syntax.indexing import index_of
@@ -81,13 +82,14 @@ class LoadedFiles(abc.ABC):
         self._calls: Memo[FunctionInfo, list[CallRecord]] = self.recorder.memo()
         self._some_calls: Memo[tuple[FunctionInfo, int], list[CallRecord]] = self.recorder.memo()
         self.guarded_calls = QueryCache(self.recorder)
+        self.inquiry = Inquiry()
 
     def _forget_what_lasts(self) -> None:
         """Clear the caches that refer to no tree, which stay when trees are dropped."""
         # Each result is stored with its dependencies.
         self._files: Memo[_Place, list[str]] = Memo()
         self._handing: Memo[_Place, list[str]] = Memo()
-        self._reachability: dict[tuple[str, bool], Reachability] = {}
+        self._reachability: dict[str, Reachability] = {}
 
     def _ask(self, key: str, question: str, *texts: str) -> Any:
         """Query the symbol index for the file `key`. Every such query goes through here, so that it is recorded."""
@@ -239,13 +241,13 @@ class LoadedFiles(abc.ABC):
                 self.recorder.certain = False
         return self._known_parts[key]
 
-    def inference(self, index: Index, level: int) -> ValueQuestions:
+    def inference(self, index: Index) -> ValueQuestions:
         """The values of the file that an index belongs to."""
-        return self.file_of(index).inference(level)
+        return self.file_of(index).inference()
 
-    def reachability(self, index: Index, *, from_afar: bool) -> Reachability:
+    def reachability(self, index: Index) -> Reachability:
         """A table of which functions of the file may be reached from a step. Its user fills it; it outlasts trees."""
-        return self._reachability.setdefault((self._key(index), from_afar), {})
+        return self._reachability.setdefault(self._key(index), {})
 
     @abc.abstractmethod
     def _analyze(self, source: Source, index: Index) -> AnalyzedFile:

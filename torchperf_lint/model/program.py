@@ -1,8 +1,8 @@
 """The project as one program: queries that span files, whose trees are read on demand.
 
 File symbols (`project/file_symbols.py`) tell which files may hold an answer; the answer itself comes from the analyses
-of those files. A query from one file to another runs with a depth budget that is smaller by one. So mutual queries
-terminate, the order of files does not matter, and the work grows linearly with the code.
+of those files. Queries of two files may ask each other; `project/query_cache.py` settles such cycles, so that the order
+of files does not matter.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class Program(EditedFiles):
         if name == "__call__" and function.cls is not None:
             name = function.cls.name
         if function.cls is not None:
-            family = self.inference(function.index, 0).lineage(function.cls)[1:]
+            family = self.inference(function.index).lineage(function.cls)[1:]
             if any(cls.index is not function.index and name in cls.index.handed for cls in family):
                 return True
         return bool(self._ask(key, "is_known_beyond", name, key))
@@ -254,7 +254,7 @@ class Program(EditedFiles):
         if len(files) <= bounds.MOST_FILES_CALLING:
             return files
         assert cls is not None
-        lineage = self.inference(function.index, 0).lineage(cls)
+        lineage = self.inference(function.index).lineage(cls)
         family = {self._key(each.index) for each in lineage}
         # Who knows only a base class calls a method of it by way of the one there.
         known_by = {own, *(self._key(each.index) for each in lineage if name in each.methods)}
@@ -363,7 +363,7 @@ class Program(EditedFiles):
             for each in finding.classes_by_head(analyzed.index)
             if each is not cls
         ]
-        heirs = [each for each in found if cls in self.inference(each.index, 0).lineage(each)]
+        heirs = [each for each in found if cls in self.inference(each.index).lineage(each)]
         for each in heirs:
             each.index.reads.mentions(each.name)
         return heirs

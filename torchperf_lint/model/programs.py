@@ -25,7 +25,7 @@ def needs_cuda(analyzed: FileQuestions) -> bool:
 
 
 def _raises_without_cuda(analyzed: FileQuestions) -> bool:
-    inference = analyzed.inference(0)
+    inference = analyzed.inference()
     return any(
         _asks_for_cuda(statement, function, inference) and _always_runs(statement, function, frozenset({function}))
         for function in analyzed.index.functions

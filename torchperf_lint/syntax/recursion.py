@@ -1,7 +1,4 @@
-"""Stack space for deep trees: a thousand `elif` nest a thousand deep in ordinary code.
-
-Code that exceeds the usual recursion limit is run again in a thread with a larger stack.
-"""
+"""Stack space for deep trees and nested queries: a thousand `elif` nest a thousand deep in ordinary code."""
 
 from __future__ import annotations
 
@@ -20,6 +17,10 @@ FRAMES = 20_000
 _STACK = 256 << 20
 """Bytes of its stack: a call in C takes a few hundred at most, and memory is only committed when used."""
 
+class NoRoom(RecursionError):
+    """No thread with a larger stack can be started."""
+
+
 _one_thread = _thread.allocate_lock()  # the recursion limit and the stack size belong to the whole process
 _large_thread: int | None = None
 
@@ -30,7 +31,7 @@ def has_room() -> bool:
 
 
 def with_room(function: Callable[[], _R]) -> _R:
-    """What the function returns or raises in a thread with a larger stack; RecursionError if none can be made."""
+    """What the function returns or raises in a thread with a larger stack; NoRoom if none can be made."""
     if has_room():
         return function()
     import threading
@@ -58,7 +59,7 @@ def with_room(function: Callable[[], _R]) -> _R:
             threading.stack_size(size)
             thread.join()
         except (RuntimeError, ValueError):
-            raise RecursionError("no thread can be had that has room") from None
+            raise NoRoom("no thread can be had that has room") from None
         finally:
             threading.stack_size(size)
             sys.setrecursionlimit(limit)

@@ -105,7 +105,4 @@ def _answer(path: str, row: int, column: int | None, options: argparse.Namespace
     settings = settings_for(argparse.Namespace(**{**vars(options), "paths": [path]}))
     cache = None if options.no_cache else os.path.abspath(options.cache_dir) if options.cache_dir else CACHE_FOLDER
     asked = functools.partial(ask, path, data, row, column, settings, cache, not options.isolated)
-    try:
-        return asked()
-    except RecursionError:
-        return with_room(asked)
+    return with_room(asked)

@@ -208,8 +208,7 @@ class Inside:
 
     def callers(self, function: FunctionInfo) -> tuple[CallRecord, ...]:
         """The calls that are shown to reach a function of any file."""
-        home = self.inference.home(function.index)
-        return () if home is None else home.callers(function)
+        return self.inference.home(function.index).callers(function)
 
     def home_of_variable(self, function: FunctionInfo, name: str) -> FunctionInfo | None:
         """The top level of the other file of the project from which the function's file imports a variable."""

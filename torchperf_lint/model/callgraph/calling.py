@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import hooks
 from torchperf_lint.knowledge.common_names import TENSOR_METHODS
+from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import class_unions, hierarchy
 from torchperf_lint.model.domain.flows import Flow, Handing
 from torchperf_lint.model.domain.grades import Grade
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 _BUILTINS = frozenset(dir(builtins))
 CALL_AT_ONCE = frozenset({"step", *hooks.CALLERS_OF_ARGUMENTS})
 """Functions that call their arguments before they return."""
-MOST_CALLS = {1: 4, 2: 8, 3: 24}
-"""Level -> the most calls in other files that are followed; where there are more, they only show how often it runs."""
 
 
 def callers(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
@@ -133,8 +132,8 @@ def _own_calls(function: FunctionInfo) -> list[CallRecord]:
 
 
 def _calls_elsewhere(inference: ValueQuestions, function: FunctionInfo, in_part: bool = False) -> list[CallRecord]:
-    program, most = inference.program, MOST_CALLS.get(inference.level, 0)
-    if program is None or most == 0:
+    program, most = inference.program, bounds.MOST_CALLS_ELSEWHERE
+    if program is None:
         return []
     found = program.calls_elsewhere(function, most)
     return program.some_calls_elsewhere(function, most) if found is None and in_part else found or []
@@ -211,8 +210,7 @@ def may_name(node: ast.expr, caller: FunctionInfo, function: FunctionInfo) -> bo
 
 def is_another(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
     """Whether the syntax of a call shows that it means something other than the function."""
-    there = inference.callee_inference(record.function.index)
-    return there is not None and _by_syntax(there, record, function) is False
+    return _by_syntax(inference.home(record.function.index), record, function) is False
 
 
 def grade(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> Grade | None:
@@ -242,9 +240,7 @@ def reaches(inference: ValueQuestions, record: CallSite, function: FunctionInfo)
         return record.overridden is None
     if function.is_lambda:
         return any(flow.record is record for flow in inference.flows(function))
-    there = inference.callee_inference(record.function.index)
-    if there is None:
-        return False
+    there = inference.home(record.function.index)
     settled = _settled(there, record, function)
     if settled is not None:
         return settled
@@ -258,8 +254,7 @@ def reaches(inference: ValueQuestions, record: CallSite, function: FunctionInfo)
 
 def reaches_alone(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
     """Whether names and values without any callers show that the call calls the function."""
-    there = inference.callee_inference(record.function.index)
-    return there is not None and _settled(there, record, function, is_alone=True) is True
+    return _settled(inference.home(record.function.index), record, function, is_alone=True) is True
 
 
 def _settled(

@@ -241,8 +241,7 @@ def _files_passing(inference: ValueQuestions, function: FunctionInfo) -> Sequenc
     if cls is None and outer is function.index.module:
         return inference.files_passing(function)
     if cls is not None and function.name != "__call__":
-        homes = (inference.home(index) for index in dict.fromkeys(owner.index for owner in inference.lineage(cls)))
-        return [home for home in homes if home is not None]
+        return [inference.home(index) for index in dict.fromkeys(owner.index for owner in inference.lineage(cls))]
     return [inference, *inference.making(cls or outer, "Engine")]
 
 

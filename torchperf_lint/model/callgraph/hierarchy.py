@@ -28,7 +28,7 @@ def may_mean(inference: ValueQuestions, record: CallRecord, function: FunctionIn
     if not may_be_meant(inference, function) or not takes(function, record.call):
         return False
     home = inference.home(record.function.index)
-    if home is None or not program.is_in_program(record.function.index, function.index):
+    if not program.is_in_program(record.function.index, function.index):
         return False
     callee, receiver = home.parts(record, func, func.value)
     if callee.function is not None:
@@ -45,7 +45,7 @@ def may_hold(inference: ValueQuestions, receiver: ast.expr, caller: FunctionInfo
         return False
     if not program.is_in_program(caller.index, function.index):
         return False
-    home = program.inference(caller.index, inference.level)
+    home = program.inference(caller.index)
     return _is_open(inference, home.seen_alone(caller, receiver), cls)
 
 
@@ -94,7 +94,7 @@ def says(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) 
     if any(flow.record is record and flow.is_guess for flow in inference.flows(function)):
         return f"{start} it calls a method that is looked up by a name like this"
     home = inference.home(record.function.index)
-    callee = None if home is None else home.parts(record, record.call.func)[0].function
+    callee = home.parts(record, record.call.func)[0].function
     if callee is not None and callee.cls is not None:
         return f"{start} it overrides `{callee.cls.name}.{callee.name}`, which this calls"
     top = topmost(inference, function)

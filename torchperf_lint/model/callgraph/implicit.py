@@ -46,10 +46,9 @@ def implicit_calls(inference: ValueQuestions, function: FunctionInfo) -> list[Im
     bases = inference.lineage(function.cls)[1:]
     found: list[ImplicitCall] = []
     for index in _files(inference, function):
-        there = inference.callee_inference(index)
-        if there is None or (is_property(function) and not _mentions(inference, index, f".{function.name}")):
+        if is_property(function) and not _mentions(inference, index, f".{function.name}"):
             continue
-        uses = there.implicit_uses(function.name, is_property(function))
+        uses = inference.home(index).implicit_uses(function.name, is_property(function))
         found += uses.get(function, ())
         found += (_by_override(inference, use, base, function) for base in bases for use in uses.get(base, ()))
     return found

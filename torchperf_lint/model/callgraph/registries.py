@@ -1,6 +1,6 @@
 """Registries: dicts and objects that decorators fill with classes, and that look a class up by its name.
 
-They are recognized by text and by the meanings of names, without values, so the result is the same at any level.
+They are recognized by text and by the meanings of names, without values, so no query of them is part of a cycle.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def _is_declared(inference: ValueQuestions, cls: ClassInfo) -> bool:
     if program is None:
         return cls.index is inference.index and _declares(inference, cls)
     files = (cls.index, *(file.index for file in program.reading_samples(cls)))
-    return any(_declares(program.inference(index, 0), cls) for index in files)
+    return any(_declares(program.inference(index), cls) for index in files)
 
 
 def _declares(inference: ValueQuestions, cls: ClassInfo) -> bool:
@@ -93,10 +93,9 @@ def _gives_samples(inference: ValueQuestions, cls: ClassInfo, base: ClassInfo | 
 
 def _made(inference: ValueQuestions, cls: ClassInfo) -> Iterator[tuple[ValueQuestions, CallRecord]]:
     """The calls that make objects of the class, each with its file."""
-    own = inference.home(cls.index)
-    homes = [] if own is None else [own]
-    if inference.program is not None and inference.level:
-        homes += [file.inference(inference.level - 1) for file in inference.program.calling_class(cls)]
+    homes = [inference.home(cls.index)]
+    if inference.program is not None:
+        homes += [file.inference() for file in inference.program.calling_class(cls)]
     for home in homes:
         for record in home.index.calls.get(cls.name, ()):
             if home.frame_value(record.function, record.call.func).cls is cls:

@@ -53,7 +53,7 @@ def flows(inference: ValueQuestions, function: FunctionInfo) -> tuple[Flow, ...]
 
 
 class _Search:
-    """One search; `inference` is that of the function's file, at a level that knows little more than names."""
+    """One search; `inference` is that of the function's file."""
 
     def __init__(self, inference: ValueQuestions, function: FunctionInfo) -> None:
         self.inference = inference
@@ -75,11 +75,6 @@ class _Search:
                 return
             self._follow(spot)
         yield from self.found.values()
-
-    def _home(self, index: Index) -> ValueQuestions:
-        """The inference of a file at the level of this one, which is enough to resolve callees."""
-        program = self.inference.program
-        return self.inference if program is None else program.inference(index, self.inference.level)
 
     # -- where it begins -----------------------------------------------------------------------------------------
 
@@ -107,7 +102,7 @@ class _Search:
 
     def _looked_up(self, cls: ClassInfo) -> Iterator[_Spot]:
         """Where the method is looked up by its name: in an object of the class, or in one of unknown class."""
-        for lookup in Lookups(self._home, self.function).found():
+        for lookup in Lookups(self.inference.home, self.function).found():
             index, receiver = lookup.function.index, lookup.call.args[0]
             spot = _Spot(lookup.call, index, is_method=True)
             if self._is_of(receiver, index, cls):
@@ -129,7 +124,7 @@ class _Search:
         meant = None if program is None else calling.named(program, record)
         if meant is not None:
             return meant is cls
-        home = self._home(record.function.index)
+        home = self.inference.home(record.function.index)
         return home.seen_alone(record.function, record.call.func).cls is cls
 
     def _named_function(self) -> Iterator[_Spot]:
@@ -253,7 +248,7 @@ class _Search:
     def _callee(self, record: CallRecord) -> FunctionInfo | None:
         """The function that gets the arguments of a call, as far as names and values without callers show."""
         program, caller, func = self.inference.program, record.function, record.call.func
-        home = self._home(caller.index)
+        home = self.inference.home(caller.index)
         meant = None if program is None else calling.named(program, record)
         if isinstance(meant, FunctionInfo):
             return meant
@@ -275,7 +270,7 @@ class _Search:
     def _returned(self, node: ast.Return, spot: _Spot) -> None:
         """The value is the result of a function: it goes on from this function's calls."""
         function = trees.owner_of(node, spot.file)
-        home = self._home(spot.file)
+        home = self.inference.home(spot.file)
         if function is spot.file.module or function.is_generator:
             return
         handed = still_handed(spot.handed, function)
@@ -338,7 +333,7 @@ class _Search:
             return self._are_related(own, cls)
         if isinstance(node, ast.Name) and node.id == owner.self_name:
             return False
-        value = self._home(index).seen_alone(owner, node)
+        value = self.inference.home(index).seen_alone(owner, node)
         classes = [value.cls, *value.among]
         return any(isinstance(each, ClassInfo) and self._are_related(each, cls) for each in classes)
 
@@ -352,7 +347,7 @@ class _Search:
         """
         if self.function.is_lambda and isinstance(func, ast.Name):
             return False
-        home = self._home(spot.file)
+        home = self.inference.home(spot.file)
         owner = trees.owner_of(func, spot.file)
         return _shows_another(home, home.seen_alone(owner, func), self.function)
 
@@ -360,7 +355,7 @@ class _Search:
         """Whether a name that is bound several times has another value here."""
         if self.function.is_lambda:
             return False
-        value = self._home(owner.index).seen_alone(owner, use)
+        value = self.inference.home(owner.index).seen_alone(owner, use)
         if spot.held or value.among:
             return False
         if spot.is_method:

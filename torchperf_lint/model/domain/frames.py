@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.domain.values import Kind, Value
@@ -54,3 +55,20 @@ class Outcome(NamedTuple):
 
     returned: Value
     filled: tuple[tuple[str, Value], ...]
+
+
+def is_same(one: object, other: object) -> bool:
+    """Whether two results of queries are the same but for their evidence; a frame is the same as no unfinished one."""
+    if isinstance(one, Frame):
+        parts = ("env", "returns", "yields", "values")
+        return one is not other and all(is_same(getattr(one, part), getattr(other, part)) for part in parts)
+    if one is other:
+        return True
+    if isinstance(one, Value) and isinstance(other, Value):
+        plain = (each._replace(because=(), element=None, items=None) for each in (one, other))
+        return operator.eq(*plain) and is_same(one.element, other.element) and is_same(one.items, other.items)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(is_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    return one == other

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.values import Device, Value
     from torchperf_lint.model.project.dependencies import DependencyRecorder, Node
     from torchperf_lint.model.project.exports import Exports, Meaning
+    from torchperf_lint.model.project.inquiry import Inquiry
     from torchperf_lint.model.project.query_cache import QueryCache
     from torchperf_lint.model.syntax.code import Code
     from torchperf_lint.model.syntax.index import (
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from torchperf_lint.syntax.source import Source
 
     _R = TypeVar("_R")
-
-FARTHEST = 3
-"""The depth budget of a query: how many times it may go on to another file or to an attribute of an object."""
 
 
 class NameQuestions(Protocol):
@@ -68,7 +66,6 @@ class ValueQuestions(Protocol):
     """The values of one file (`values/inference.py`)."""
 
     index: Index
-    level: int
     cpu_only: bool
     transforms_samples: bool
     default_device: Device | None
@@ -85,11 +82,8 @@ class ValueQuestions(Protocol):
     def exports(self) -> Exports:
         """The meanings of the names at the file's top level."""
 
-    def home(self, index: Index) -> ValueQuestions | None:
-        """The value inference of another file, with one level less; None if no level is left."""
-
-    def callee_inference(self, index: Index) -> ValueQuestions | None:
-        """The value inference of another file, at a level that is just enough to resolve callees."""
+    def home(self, index: Index) -> ValueQuestions:
+        """The value inference of the file that an index belongs to."""
 
     def frame(self, function: FunctionInfo, part: Slice | None = None) -> Frame:
         """The function's interpretation for all callers."""
@@ -124,9 +118,6 @@ class ValueQuestions(Protocol):
 
     def attribute(self, cls: ClassInfo, name: str) -> Value:
         """The value of `self.name`."""
-
-    def value_below(self, function: FunctionInfo, node: ast.expr) -> Value:
-        """The value of an expression with one level less: for queries that may be cyclic."""
 
     def optimizer_state(self, cls: ClassInfo) -> Value:
         """The value of `self.state` in an optimizer class."""
@@ -381,10 +372,6 @@ class FileQuestions(Protocol):
         """How often its statements run."""
 
     @property
-    def frequency_from_afar(self) -> FrequencyQuestions:
-        """The same for queries from other files."""
-
-    @property
     def loops(self) -> LoopQuestions:
         """Its loops."""
 
@@ -396,7 +383,7 @@ class FileQuestions(Protocol):
     def loading(self) -> LoaderQuestions:
         """Its data loaders."""
 
-    def inference(self, level: int = FARTHEST) -> ValueQuestions:
+    def inference(self) -> ValueQuestions:
         """The values of the file."""
 
 
@@ -406,14 +393,16 @@ class ProjectQuestions(Protocol):
     recorder: DependencyRecorder
     guarded_calls: QueryCache
     """Which calls in expressions run only sometimes, by all files."""
+    inquiry: Inquiry
+    """The queries about values that are in progress, and how far they may look."""
 
     def file_of(self, index: Index) -> FileQuestions:
         """The file that an index belongs to."""
 
-    def inference(self, index: Index, level: int) -> ValueQuestions:
+    def inference(self, index: Index) -> ValueQuestions:
         """The values of the file that an index belongs to."""
 
-    def reachability(self, index: Index, *, from_afar: bool) -> dict[tuple[int, str], tuple[bool, Node]]:
+    def reachability(self, index: Index) -> dict[tuple[int, str], tuple[bool, Node]]:
         """A table of which functions of the file may be reached from a step."""
 
     def steps_called_in(self, index: Index) -> frozenset[str]:

@@ -382,7 +382,7 @@ class ExecutionFrequency:
         program = self.inference.program
         if program is None or function.index is self.inference.index:
             return self
-        return program.file_of(function.index).frequency_from_afar
+        return program.file_of(function.index).frequency
 
     def _inference_of(self, function: FunctionInfo) -> ValueQuestions:
         return self.home(function).inference

@@ -200,7 +200,7 @@ class Loops:
         program = self.inference.program
         if program is None or function.index is self.inference.index:
             return self
-        return program.file_of(function.index).frequency_from_afar.loops
+        return program.file_of(function.index).frequency.loops
 
     def makes_step(self, function: FunctionInfo, calls: int = 0) -> bool:
         """Whether one call of the function makes one training step, directly or through its calls."""

@@ -57,5 +57,5 @@ def _is_own(record: CallRecord) -> bool:
 
 
 def _added(inference: ValueQuestions, record: CallRecord) -> Value:
-    value = inference.value_below(record.function, record.call.args[-1])
+    value = inference.frame_value(record.function, record.call.args[-1])
     return element_of(value) if record.call.func.attr == "extend" else value  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The bases of classes, from imports and definitions alone where possible, so results are the same at every level."""
+"""The bases of classes, from imports and definitions alone where possible, so that no value is asked."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def acts_as_module(inference: ValueQuestions, classes: list[ClassInfo]) -> bool:
     has_forward = any("forward" in cls.methods for cls in classes)
     own = {name for cls in classes for name in cls.methods}
     for cls in classes:
-        meanings = _home(inference, cls).exports.meanings
+        meanings = inference.home(cls.index).exports.meanings
         for method in cls.methods.values():
             for record in method.calls_made:
                 path = dotted(record.call.func) or ""
@@ -86,12 +86,8 @@ def _is_kept(statement: ast.stmt, self_name: str | None) -> bool:
     )
 
 
-def _home(inference: ValueQuestions, cls: ClassInfo) -> ValueQuestions:
-    return inference if inference.program is None else inference.program.inference(cls.index, 0)
-
-
 def _bases(inference: ValueQuestions, cls: ClassInfo) -> list[Value]:
-    home = _home(inference, cls)
+    home = inference.home(cls.index)
     nodes = [base.value if isinstance(base, ast.Subscript) else base for base in cls.node.bases]
     return [_base(home, cls, node) for node in nodes]
 

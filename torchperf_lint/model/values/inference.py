@@ -9,9 +9,9 @@ from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling, frameworks, implicit, registries, value_flow
 from torchperf_lint.model.domain import provenance
-from torchperf_lint.model.domain.frames import Env, Frame, Outcome
-from torchperf_lint.model.domain.interfaces import FARTHEST
+from torchperf_lint.model.domain.frames import Env, Frame, Outcome, is_same
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join_all, located
+from torchperf_lint.model.project.inquiry import BEYOND, Inquiry
 from torchperf_lint.model.project.query_cache import QueryCache
 from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
 from torchperf_lint.model.syntax.slices import slices_of
@@ -44,65 +44,38 @@ if TYPE_CHECKING:
 
 _R = TypeVar("_R")
 
-TO_THE_END = bounds.MOST_CALLS_UP + 1
-"""The reach of a result that would have needed callers beyond the limit."""
-
-
 _DEFINED = (Kind.LIBRARY, Kind.FUNCTION, Kind.CLASS)
 _NOTHING = Outcome(UNKNOWN, ())
 
 
 class ValueInference:
-    """Queries about the values of one file. Results are computed on demand and memoized.
+    """Queries about the values of one file. Results are computed on demand and memoized."""
 
-    Queries about other files, and about what objects store in attributes, go to the inference one level below; at
-    level 0, only what names stand for is resolved.
-    """
-
-    def __init__(self, analyzed: FileQuestions, level: int) -> None:
+    def __init__(self, analyzed: FileQuestions) -> None:
         index, code, program = analyzed.index, analyzed.code, analyzed.program
         self.index: Index = index
         self.program: ProjectQuestions | None = program
-        self.level = level
         self._analyzed = analyzed
         self.default_device: Device | None = default_device(index)
         served = program is not None and program.serves_accelerator(index)
         self.cpu_only = frameworks.trains_on_cpu(code) or not (served or frameworks.speaks_of_accelerator(code))
         self.transforms_samples = frameworks.transforms_samples(code)
-        self._cache = QueryCache(analyzed.recorder)
+        self._inquiry = Inquiry() if program is None else program.inquiry
+        self._cache = QueryCache(analyzed.recorder, self._inquiry.progress, is_same)
         self.names = Names(self, analyzed)
-        self._calls_up = bounds.MOST_CALLS_UP
         self._running: dict[tuple[FunctionInfo, Slice | None], Frame] = {}
-        self._depth = 0
-        self._reach = 0  # how many calls up the current query has looked
         self._asked: dict[FunctionInfo, int] = {}  # how many statements queries have asked to run so far
-        self._depth_origin = 0
-        self._followed_so_far = 0
-        self._calling: dict[FunctionInfo, list[int]] = {}
 
     # -- queries -------------------------------------------------------------------------------------------------
 
-    def home(self, index: Index) -> ValueQuestions | None:
-        """The inference of a file: for another file, one level below, so that queries across files end."""
-        if index is self.index:
-            return self
-        return None if self.program is None or self.level == 0 else self.program.inference(index, self.level - 1)
-
-    def callee_inference(self, index: Index) -> ValueQuestions | None:
-        """The inference that resolves which function a call in the file reaches: at most level 1, which is cheap."""
-        home = self.home(index)
-        if home is None or self.program is None or home.level <= 1:
-            return home
-        return self.program.inference(index, 1)
+    def home(self, index: Index) -> ValueQuestions:
+        """The inference of the file that an index belongs to."""
+        return self if index is self.index or self.program is None else self.program.inference(index)
 
     @property
     def exports(self) -> Exports:
         """What the names at the file's top level stand for."""
         return self._analyzed.exports
-
-    def _structure(self) -> ValueQuestions:
-        """The inference that resolves class bases, which are the same at every level."""
-        return self if self.program is None else self.program.inference(self.index, 0)
 
     def frame(self, function: FunctionInfo, part: Slice | None = None) -> Frame:
         """The function run in general: parameters from call sites, annotations, contracts and names.
@@ -111,7 +84,7 @@ class ValueInference:
         """
         home = self.home(function.index)
         if home is not self:
-            return Frame(function) if home is None else home.frame(function, part)
+            return home.frame(function, part)
         return self._ask_by_calls_up(
             ("frame", function, part),
             lambda: self._run_in_general(function, part),
@@ -125,10 +98,10 @@ class ValueInference:
         """
         home = self.home(function.index)
         if home is not self:
-            return Frame(function) if home is None else home.frame_with(function, part)
+            return home.frame_with(function, part)
         whole = ("frame", function, None)
         known = self._cache.reaches.get(whole)
-        if known is not None and known[1] <= self._calls_up and self._cache.has((*whole, known[0])):
+        if known is not None and known[1] <= self._inquiry.context.calls_up and self._cache.has((*whole, known[0])):
             return self.frame(function)
         slices = slices_of(function)
         asked = part(slices)
@@ -156,7 +129,7 @@ class ValueInference:
         """Evidence that the function's tensors live where a module's inputs live; empty without evidence."""
         home = self.home(function.index)
         if home is not self:
-            return () if home is None else home.placed(function)
+            return home.placed(function)
         return self._ask_by_calls_up(("placed", function), lambda: parameters.placing(self, function), lambda: ())
 
     def called(
@@ -184,40 +157,38 @@ class ValueInference:
         self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], part: Slice
     ) -> Outcome:
         """The result of a call, and its arguments afterwards."""
-        home = self.home(function.index)
-        if home is None or not part.run:
+        if not part.run:
             return _NOTHING
+        home = self.home(function.index)
         if home is not self:
             given = [located(value, self.index.path) for value in arguments]
             named = {name: located(value, self.index.path) for name, value in keywords.items()}
-            there = home.in_general(lambda: home.outcome(function, given, named, part))
+            there = home.outcome(function, given, named, part)
             filled = tuple((name, located(value, home.index.path)) for name, value in there.filled)
             return Outcome(located(there.returned, home.index.path), filled)
-        if self._depth >= bounds.MOST_CALLS_DEEP or self._followed_so_far >= bounds.MOST_STATEMENTS_FOLLOWED:
-            self._cache.mark_provisional(self._depth_origin)
+        context = self._inquiry.context
+        if len(context.calls) >= bounds.MOST_CALLS_DEEP or context.budget.statements >= bounds.MOST_STATEMENTS_FOLLOWED:
+            self._cache.mark_cut_off(context.origin)
             return _NOTHING
-        before = self._calling.get(function, [])
+        before = [depth for called, depth in context.calls if called is function]
         if len(before) > bounds.MOST_RECURSION:
             # Recursive calls may have ever new arguments.
-            self._cache.mark_provisional(before[0])
+            self._cache.mark_cut_off(before[0])
             return _NOTHING
         bound = parameters.bind(self, function, arguments, keywords)
         if not function.is_generator:
             bound = {name: value for name, value in bound.items() if name in part.names}
         bare, shown = provenance.strip(bound)
         key = ("call", function, part, tuple(sorted(bare.items(), key=lambda pair: pair[0])))
-        self._depth += 1
-        self._calling[function] = [*before, self._cache.depth]
-        try:
-            outcome = self._cache.ask(key, lambda: self._followed(function, bare, part), lambda: _NOTHING)
-        finally:
-            self._depth -= 1
-            self._calling[function] = before
+        deeper = context._replace(calls=(*context.calls, (function, self._cache.depth)))
+        outcome = self._inquiry.within(
+            deeper, lambda: self._cache.ask(key, lambda: self._followed(function, bare, part), lambda: _NOTHING)
+        )
         filled = tuple((name, provenance.restore(value, shown)) for name, value in outcome.filled)
         return Outcome(provenance.restore(outcome.returned, shown), filled)
 
     def _followed(self, function: FunctionInfo, bound: Env, part: Slice) -> Outcome:
-        self._followed_so_far += len(part.run)
+        self._inquiry.context.budget.statements += len(part.run)
         frame = self.alone(lambda: self._run(function, bound, part))
         if function.is_generator:
             return Outcome(batches.generated(frame, bound), ())
@@ -225,7 +196,7 @@ class ValueInference:
 
     def attribute(self, cls: ClassInfo, name: str) -> Value:
         """The value of `self.name`, joined over all statements setting it in the class and its bases of the program."""
-        return self._cache.ask(("attribute", cls, name), lambda: self._attribute(cls, name), lambda: UNKNOWN)
+        return self._ask_afresh(("attribute", cls, name), lambda: self._attribute(cls, name), lambda: UNKNOWN)
 
     def _attribute(self, cls: ClassInfo, name: str) -> Value:
         for owner in self.lineage(cls):
@@ -246,27 +217,18 @@ class ValueInference:
         return conventional(name, UNKNOWN) if registered is None else registered
 
     def _stored(self, store: AttributeStore) -> Value:
-        value = self.value_below(store.function, store.target)
+        value = self.frame_value(store.function, store.target)
         path = dotted(store.target)
         if path is None or not slices_of(store.function).changes_again(path):
             return value
-        later = self._asked_below(store.function, lambda home: home.at_end(store.function, path))
+        later = self.home(store.function.index).at_end(store.function, path) or UNKNOWN
+        if store.function.index is not self.index:
+            later = located(later, store.function.index.path)
         return filled_since(moved_since(value, later), later)
-
-    def value_below(self, function: FunctionInfo, node: ast.expr) -> Value:
-        """The value of an expression, one level below in any file, for a query that may otherwise depend on itself."""
-        return self._asked_below(function, lambda home: home.frame_value(function, node))
-
-    def _asked_below(self, function: FunctionInfo, question: Callable[[ValueQuestions], Value | None]) -> Value:
-        if self.level == 0:
-            return UNKNOWN
-        home = self._analyzed.inference(self.level - 1) if function.index is self.index else self.home(function.index)
-        value = (None if home is None else question(home)) or UNKNOWN
-        return value if function.index is self.index else located(value, function.index.path)
 
     def optimizer_state(self, cls: ClassInfo) -> Value:
         """The value of `self.state` in an optimizer's class."""
-        return self._cache.ask(("state", cls), lambda: optimizers.state(self, cls), lambda: UNKNOWN)
+        return self._ask_afresh(("state", cls), lambda: optimizers.state(self, cls), lambda: UNKNOWN)
 
     def _registered(self, cls: ClassInfo, name: str) -> Value | None:
         owners = self.lineage(cls)
@@ -290,26 +252,23 @@ class ValueInference:
     def _acts_as_module(self, cls: ClassInfo, refs: list[str]) -> bool:
         if not class_hierarchy.has_unknown_base(refs):
             return False
-        inference = self._structure()
-        return self._cache.ask(
-            ("module", cls), lambda: class_hierarchy.acts_as_module(inference, inference.lineage(cls)), lambda: False
+        return self._ask_afresh(
+            ("module", cls), lambda: class_hierarchy.acts_as_module(self, self.lineage(cls)), lambda: False
         )
 
     def lineage(self, cls: ClassInfo) -> list[ClassInfo]:
         """The class and its bases in the program, nearest first."""
-        inference = self._structure()
-        if inference is not self:
-            return inference.lineage(cls)
-        return self._cache.ask(("lineage", cls), lambda: class_hierarchy.lineage(inference, cls), lambda: [cls])
+        home = self.home(cls.index)
+        if home is not self:
+            return home.lineage(cls)
+        return self._ask_afresh(("lineage", cls), lambda: class_hierarchy.lineage(self, cls), lambda: [cls])
 
     def library_bases(self, cls: ClassInfo) -> list[str]:
         """Qualified names of the library classes that it inherits from."""
-        inference = self._structure()
-        if inference is not self:
-            return inference.library_bases(cls)
-        return self._cache.ask(
-            ("bases", cls), lambda: class_hierarchy.library_bases(inference, inference.lineage(cls)), list
-        )
+        home = self.home(cls.index)
+        if home is not self:
+            return home.library_bases(cls)
+        return self._ask_afresh(("bases", cls), lambda: class_hierarchy.library_bases(self, self.lineage(cls)), list)
 
     def base_names(self, cls: ClassInfo) -> list[str]:
         """Qualified names of all its bases: of libraries, and of the program."""
@@ -347,15 +306,15 @@ class ValueInference:
 
     def files_passing(self, function: FunctionInfo) -> list[ValueQuestions]:
         """The files that may pass the function on by its name: its own, and those that import it."""
-        if self.program is None or self.level == 0 or function.outer is not self.index.module:
+        if self.program is None or function.outer is not self.index.module:
             return [self]
-        return [self, *(analyzed.inference(self.level - 1) for analyzed in self.program.files_passing(function))]
+        return [self, *(analyzed.inference() for analyzed in self.program.files_passing(function))]
 
     def making(self, maker: FunctionInfo | ClassInfo | None, taker: str) -> list[ValueQuestions]:
         """The other files that may pass what the function or class makes to something called `taker`."""
-        if self.program is None or self.level == 0 or maker is None:
+        if self.program is None or maker is None:
             return []
-        return [analyzed.inference(self.level - 1) for analyzed in self.program.making(maker, taker)]
+        return [analyzed.inference() for analyzed in self.program.making(maker, taker)]
 
     def contract(self, function: FunctionInfo) -> Contract | None:
         """The framework's contract for the function; None if no framework calls it."""
@@ -368,14 +327,11 @@ class ValueInference:
         return self._ask_by_calls_up(("callers", function), lambda: tuple(calling.callers(self, function)), tuple)
 
     def flows(self, function: FunctionInfo) -> tuple[Flow, ...]:
-        """The calls that the function reaches as a value, as the inference of its file at level 1 finds them."""
-        if self.level == 0:
-            return ()
-        home = self if self.program is None else self.program.inference(function.index, 1)
-        return home.flows(function) if home is not self else self._flows(function)
-
-    def _flows(self, function: FunctionInfo) -> tuple[Flow, ...]:
-        return self._cache.ask(("flows", function), lambda: value_flow.flows(self, function), tuple)
+        """The calls that the function reaches as a value."""
+        home = self.home(function.index)
+        if home is not self:
+            return home.flows(function)
+        return self._ask_afresh(("flows", function), lambda: value_flow.flows(self, function), tuple)
 
     def implicit_uses(self, name: str, is_property: bool) -> implicit.Uses:
         """The expressions of this file that run a method of that name without calling it, by method and by class."""
@@ -393,7 +349,7 @@ class ValueInference:
         reads = self.index.reads
         function = self.index.note("lambdas", lambda: reads.unheard(lambda: _lambdas(self.index)))[node]
         is_called = False
-        if self.level == FARTHEST and function.parameter_names and any(isinstance(n, ast.Call) for n in function.nodes):
+        if function.parameter_names and any(isinstance(n, ast.Call) for n in function.nodes):
             is_called = bool(self.one_call_up(lambda: self._analyzed.frequency.function_may_be_hot(function)))
         return self.frame(function).env if is_called else dict.fromkeys(function.parameter_names, UNKNOWN)
 
@@ -407,35 +363,23 @@ class ValueInference:
 
     def in_general(self, answer: Callable[[], _R]) -> _R:
         """A result that does not depend on how many calls have been followed so far."""
-        before = self._depth, self._depth_origin, self._followed_so_far, self._calling
-        self._depth, self._depth_origin, self._followed_so_far, self._calling = 0, self._cache.depth - 1, 0, {}
-        try:
-            return answer()
-        finally:
-            self._depth, self._depth_origin, self._followed_so_far, self._calling = before
+        return self._inquiry.in_general(answer)
+
+    def alone(self, answer: Callable[[], _R]) -> _R:
+        """A result computed without looking at any function's callers."""
+        return self._inquiry.alone(answer)
+
+    def one_call_up(self, answer: Callable[[], _R]) -> _R | None:
+        """A result from a function's callers; None beyond the limit of calls up."""
+        return self._inquiry.one_call_up(answer)
 
     def seen_alone(self, function: FunctionInfo, node: ast.expr) -> Value:
         """The value of an expression, ignoring the function's callers."""
         return self.alone(lambda: self.frame_value(function, node))
 
-    def alone(self, answer: Callable[[], _R]) -> _R:
-        """A result computed without looking at any function's callers."""
-        before = self._reach
-        try:
-            return self._with_calls_up(0, answer)
-        finally:
-            self._reach = before
-
-    def one_call_up(self, answer: Callable[[], _R]) -> _R | None:
-        """A result from a function's callers; None beyond the limit of calls up."""
-        if self._calls_up == 0:
-            self._reach = TO_THE_END
-            return None
-        before, self._reach = self._reach, 0
-        try:
-            return self._with_calls_up(self._calls_up - 1, answer)
-        finally:
-            self._reach = max(before, self._reach + 1)
+    def _ask_afresh(self, question: tuple[object, ...], compute: Callable[[], _R], default: Callable[[], _R]) -> _R:
+        """A result that is the same whoever asks."""
+        return self._cache.ask(question, lambda: self._inquiry.afresh(compute), default)
 
     def _ask_by_calls_up(
         self, question: tuple[object, ...], compute: Callable[[], _R], default: Callable[[], _R]
@@ -444,25 +388,22 @@ class ValueInference:
 
         A result that did not reach the limit is reused for every limit that is at least its reach.
         """
+        inquiry = self._inquiry
+        limit = inquiry.context.calls_up
         known = self._cache.reaches.get(question)
-        calls_up = known[0] if known is not None and known[1] <= self._calls_up else self._calls_up
-        before, self._reach = self._reach, 0
+        calls_up = known[0] if known is not None and known[1] <= limit else limit
+        before, inquiry.reach = inquiry.reach, 0
 
         def work_out() -> tuple[_R, int]:
-            return compute(), self._reach
+            inquiry.reach = 0
+            return compute(), inquiry.reach
 
-        answer, reach = self._cache.ask((*question, calls_up), work_out, lambda: (default(), TO_THE_END))
-        if reach <= self._calls_up:
+        asked = (*question, calls_up)
+        answer, reach = self._cache.ask(asked, work_out, lambda: (default(), BEYOND))
+        if reach <= limit and self._cache.has(asked):
             self._cache.reaches.setdefault(question, (calls_up, reach))
-        self._reach = max(before, reach)
+        inquiry.reach = max(before, reach)
         return answer
-
-    def _with_calls_up(self, calls_up: int, answer: Callable[[], _R]) -> _R:
-        before, self._calls_up = self._calls_up, calls_up
-        try:
-            return answer()
-        finally:
-            self._calls_up = before
 
     def _so_far(self, function: FunctionInfo, part: Slice | None) -> Frame:
         """The frame of a function that is running: calls it makes already see the module's classes."""

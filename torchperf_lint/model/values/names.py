@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.callgraph import frameworks, registries
+from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, located
 from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleName, Variable
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
@@ -57,11 +57,7 @@ class Names:
 
     def _held_by(self, variable: Variable) -> Value:
         """The value of another file's variable after that file has run."""
-        home = self._inference.home(variable.home)
-        value = None if home is None else home.at_end(variable.home.module, variable.name)
-        if home is None and self._program is not None:
-            value = registries.seen_as(self._program, variable)
-        value = UNKNOWN if value is None else value
+        value = self._inference.home(variable.home).at_end(variable.home.module, variable.name) or UNKNOWN
         return conventional(variable.name, located(value, variable.home.path))
 
     def free(self, frame: Frame, name: str) -> Value | None:

@@ -32,7 +32,7 @@ def state(inference: ValueQuestions, cls: ClassInfo) -> Value:
     for owner in inference.lineage(cls):
         for function in owner.methods.values():
             for key, node in _stores(function):
-                value = UNKNOWN if node is None else inference.value_below(function, node)
+                value = UNKNOWN if node is None else inference.frame_value(function, node)
                 stored.setdefault(key, []).append(value._replace(constant=None, created=None))
     items = [(key, join_all(values)) for key, values in sorted(stored.items(), key=str)]
     return container(container(None, items, "dict"), ref="dict")

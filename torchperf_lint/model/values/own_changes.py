@@ -90,8 +90,8 @@ def _changed(inference: ValueQuestions, function: FunctionInfo, change: list[ast
     tensor = tensor._replace(scalar=None, vector=None)
     for node in reversed(change):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MOVES:
-            given = [inference.value_below(function, each) for each in node.args]
-            named = {each.arg: inference.value_below(function, each.value) for each in node.keywords if each.arg}
+            given = [inference.frame_value(function, each) for each in node.args]
+            named = {each.arg: inference.frame_value(function, each.value) for each in node.keywords if each.arg}
             tensor = moved(node, tensor, node.func.attr, given, named)
     return tensor
 
