@@ -17,6 +17,7 @@ FRAMES = 20_000
 _STACK = 256 << 20
 """Bytes of its stack: a call in C takes a few hundred at most, and memory is only committed when used."""
 
+
 class NoRoom(RecursionError):
     """No thread with a larger stack can be started."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchperf_lint.model import bounds
 from torchperf_lint.model.project.query_cache import Progress
@@ -39,11 +39,11 @@ class Context(NamedTuple):
     budget: Budget
 
 
-class Inquiry:
-    """One per program. The current context is frozen: a query that looks less or further far has one of its own."""
+class Inquiry(Progress):
+    """One per program. The current context is frozen: a query that looks less far, or further, has one of its own."""
 
     def __init__(self) -> None:
-        self.progress = Progress()
+        super().__init__()
         self.context = Context(bounds.MOST_CALLS_UP, (), 0, Budget())
         self.reach = 0
         """How many calls up the current query has looked."""
@@ -56,9 +56,22 @@ class Inquiry:
         finally:
             self.context = before
 
+    def situation(self) -> Context:
+        """The current context."""
+        return self.context
+
+    def again(self, situation: Any, compute: Callable[[], _R]) -> _R:
+        """A result in an earlier context, counting calls and statements anew."""
+        before = self.reach
+        try:
+            context = Context(situation.calls_up, (), max(self.depth - 1, 0), Budget())
+            return self.within(context, compute)
+        finally:
+            self.reach = before
+
     def in_general(self, answer: Callable[[], _R]) -> _R:
         """A result that does not depend on the calls followed so far."""
-        origin = max(self.progress.depth - 1, 0)
+        origin = max(self.depth - 1, 0)
         return self.within(Context(self.context.calls_up, (), origin, Budget()), answer)
 
     def alone(self, answer: Callable[[], _R]) -> _R:

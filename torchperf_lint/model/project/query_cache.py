@@ -21,22 +21,39 @@ _NONE = 1 << 30
 """A depth that no query has: nothing in progress is meant."""
 
 
+class _Query(NamedTuple):
+    """A query as it was asked."""
+
+    cache: QueryCache
+    key: int
+    question: object
+    compute: Callable[[], Any]
+    situation: object
+
+
 class _Provisional(NamedTuple):
     """A result that is not final, because it rests on queries in progress."""
 
+    query: _Query
     answer: Any
     cycle: int  # the depth of the outermost query whose result it assumes
-    context: int  # the depth of the outermost query from which a bound counts that has cut something off
+    cut: int  # the depth of the outermost query from which a bound counts that has cut something off
     node: Node
-    cache: QueryCache
+
+
+class _BeginsElsewhere(NamedTuple):
+    """In place of a result: the cycle that the query belongs to begins with another one."""
+
+    first: _Query
 
 
 class Progress:
     """The queries in progress in all caches that may ask each other.
 
     A query that asks itself, directly or through others, forms a cycle with them. In the first round it gets its
-    default. Then the outermost query of the cycle runs them all again, with the results of the round before, until
-    each result is the one that was assumed. All of them are final then.
+    default. Then the first query of the cycle runs them all again, with the results of the round before, until each
+    result is the one that was assumed. All of them are final then. A cycle may settle in more than one way. So its
+    first query is the one of lowest rank, whichever was asked first.
     """
 
     def __init__(self) -> None:
@@ -45,20 +62,35 @@ class Progress:
         self.provisional: dict[int, _Provisional] = {}
         self.assumed: dict[int, Any] = {}  # query of a cycle -> its result in the round before
         self.used: dict[int, tuple[Any, Any]] = {}  # query of a cycle -> what it was assumed to be, and its default
-        self.cycle = self.context = _NONE  # as in `_Provisional`, for the innermost query
+        self.cycle = self.cut = _NONE  # as in `_Provisional`, for the innermost query
 
     @property
     def depth(self) -> int:
         """How many queries are in progress."""
         return len(self.open)
 
-    def rest_on(self, cycle: int, context: int) -> None:
-        """The innermost query uses a provisional result that rests on these."""
-        self.cycle, self.context = min(self.cycle, cycle), min(self.context, context)
+    def situation(self) -> object:
+        """What the current query may depend on besides its question."""
+        return None
 
-    def take_since(self, earlier: int) -> list[tuple[int, _Provisional]]:
-        """Take away all provisional results but the `earlier` first ones; latest first."""
-        return [self.provisional.popitem() for _ in range(len(self.provisional) - earlier)]
+    def again(self, situation: object, compute: Callable[[], _R]) -> _R:
+        """A result in an earlier situation, but without the bounds that others counted there."""
+        del situation
+        return compute()
+
+    def rest_on(self, cycle: int, cut: int) -> None:
+        """The innermost query uses a provisional result that rests on these."""
+        self.cycle, self.cut = min(self.cycle, cycle), min(self.cut, cut)
+
+    def since(self, earlier: int) -> list[_Provisional]:
+        """The provisional results but for the `earlier` first ones."""
+        return list(itertools.islice(self.provisional.values(), earlier, None))
+
+    def drop_since(self, earlier: int) -> None:
+        """Drop these results, and what was assumed of their queries."""
+        for _ in range(len(self.provisional) - earlier):
+            key, _ = self.provisional.popitem()
+            self.used.pop(key, None)
 
 
 class QueryCache:
@@ -73,11 +105,16 @@ class QueryCache:
         recorder: DependencyRecorder,
         progress: Progress | None = None,
         is_same: Callable[[Any, Any], bool] = operator.eq,
+        rank: Callable[[Any], Any] | None = None,
     ) -> None:
-        """`progress` is that of all caches whose queries may ask each other; `is_same` compares two results."""
+        """`progress` is that of all caches whose queries may ask each other.
+
+        `is_same` compares two results. `rank` gives a question's place in a fixed order; None: it begins no cycle.
+        """
         self._recorder = recorder
         self._progress = progress or Progress()
         self._is_same = is_same
+        self._rank = rank
         self._numbers: dict[object, int] = {}
         self._known: dict[int, tuple[Any, Node]] = {}  # result, its dependencies
         self.reaches: dict[tuple[object, ...], tuple[int, int]] = {}  # query -> its limit of calls up, and its reach
@@ -108,20 +145,14 @@ class QueryCache:
 
     def ask(self, question: object, compute: Callable[[], _R], default: Callable[[], _R]) -> _R:
         """The stored result, or that of `compute`; while the query is in progress, what is assumed of it."""
-        progress, recorder = self._progress, self._recorder
+        progress = self._progress
         # Queries contain whole Values, which are slow to hash: numbers identify them.
         key = self._numbers.get(question)
         if key is None:
             key = self._numbers[question] = next(progress.numbers)
-        known = self._known.get(key)
+        known = self._stored(key)
         if known is not None:
-            recorder.here.add(known[1])
             return known[0]  # type: ignore[no-any-return]
-        provisional = progress.provisional.get(key)
-        if provisional is not None:
-            progress.rest_on(provisional.cycle, provisional.context)
-            recorder.here.add(provisional.node)
-            return provisional.answer  # type: ignore[no-any-return]
         depth = progress.open.get(key)
         if depth is not None:
             progress.rest_on(depth, _NONE)
@@ -132,43 +163,74 @@ class QueryCache:
         if progress.depth >= bounds.MOST_QUERIES_DEEP:
             self.mark_cut_off(0)
             return default()
-        return self._work_out(key, compute)  # type: ignore[no-any-return]
+        return self._answer(_Query(self, key, question, compute, progress.situation()), compute)  # type: ignore[no-any-return]
 
-    def _work_out(self, key: int, compute: Callable[[], Any]) -> Any:
-        progress, recorder = self._progress, self._recorder
+    def _stored(self, key: int) -> tuple[Any] | None:
+        """The result of the query, final or provisional, if there is one."""
+        progress = self._progress
+        known = self._known.get(key)
+        if known is not None:
+            self._recorder.here.add(known[1])
+            return known[:1]
+        provisional = progress.provisional.get(key)
+        if provisional is not None:
+            progress.rest_on(provisional.cycle, provisional.cut)
+            self._recorder.here.add(provisional.node)
+            return (provisional.answer,)
+        return None
+
+    def _answer(self, query: _Query, compute: Callable[[], Any]) -> Any:
+        answer = self._work_out(query, compute, may_begin_elsewhere=True)
+        if not isinstance(answer, _BeginsElsewhere):
+            return answer
+        first, again = answer.first, self._progress.again
+        first.cache._answer(first, lambda: again(first.situation, first.compute))
+        known = self._stored(query.key)
+        return self._work_out(query, compute, may_begin_elsewhere=False) if known is None else known[0]
+
+    def _work_out(self, query: _Query, compute: Callable[[], Any], *, may_begin_elsewhere: bool) -> Any:
+        progress, recorder, key = self._progress, self._recorder, query.key
         depth, earlier = progress.depth, len(progress.provisional)
-        before, outer = (progress.cycle, progress.context), recorder.here
+        before, outer = (progress.cycle, progress.cut), recorder.here
         progress.open[key] = depth
         try:
             for rounds in itertools.count():
-                progress.cycle = progress.context = _NONE
+                progress.cycle = progress.cut = _NONE
                 recorder.here = set()
                 answer = compute()
-                cycle, context = progress.cycle, progress.context
-                settled = self._settle(key, answer, earlier, rounds) if cycle == depth else answer
-                if settled is not _AGAIN:
+                cycle, cut = progress.cycle, progress.cut
+                if cycle != depth:
                     break
-        except BaseException:
-            progress.take_since(earlier)
-            raise
-        finally:
+                if may_begin_elsewhere and rounds == 0:
+                    first = _first(query, progress.since(earlier))
+                    if first is not query:
+                        progress.drop_since(earlier)
+                        progress.used.pop(key, None)
+                        return _BeginsElsewhere(first)
+                answer = self._settle(key, answer, earlier, rounds)
+                if answer is not _AGAIN:
+                    break
             own = node_of(recorder.here)
             outer.add(own)
+        except BaseException:
+            progress.drop_since(earlier)
+            raise
+        finally:
             del progress.open[key]
-            progress.cycle, progress.context = before
+            progress.cycle, progress.cut = before
             recorder.here = outer
-        answer = settled
         # What a bound has cut off depends on the calls that led there from this query: another query finds more.
-        inner = [(each, found) for each, found in progress.take_since(earlier) if found.context != depth]
-        cycle, context = (each if each < depth else _NONE for each in (cycle, context))
-        if cycle == context == _NONE:
-            for each, found in inner:
-                found.cache._known[each] = found.answer, own
+        inner = [found for found in progress.since(earlier) if found.cut != depth]
+        progress.drop_since(earlier)
+        cycle, cut = (each if each < depth else _NONE for each in (cycle, cut))
+        if cycle == cut == _NONE:
+            for found in inner:
+                found.query.cache._known[found.query.key] = found.answer, own
             self._known[key] = answer, own
         else:
-            progress.provisional.update(reversed(inner))
-            progress.provisional[key] = _Provisional(answer, cycle, context, own, self)
-            progress.rest_on(cycle, context)
+            progress.provisional.update((found.query.key, found) for found in inner)
+            progress.provisional[key] = _Provisional(query, answer, cycle, cut, own)
+            progress.rest_on(cycle, cut)
         return answer
 
     def _settle(self, key: int, answer: object, earlier: int, rounds: int) -> object:
@@ -177,8 +239,8 @@ class QueryCache:
         A query whose result is another one in every round has its default as its result.
         """
         progress = self._progress
-        inner = list(itertools.islice(progress.provisional.items(), earlier, None))
-        results = {key: (answer, self), **{each: (found.answer, found.cache) for each, found in inner}}
+        inner = progress.since(earlier)
+        results = {key: (answer, self), **{found.query.key: (found.answer, found.query.cache) for found in inner}}
         used = {each: progress.used.pop(each) for each in results if each in progress.used}
         unsettled = {
             each: first
@@ -186,12 +248,22 @@ class QueryCache:
             if not results[each][1]._is_same(assumed, results[each][0])
         }
         if unsettled and rounds < bounds.MOST_ROUNDS:
-            progress.take_since(earlier)
+            progress.drop_since(earlier)
             progress.assumed.update((each, results[each][0]) for each in used)
             return _AGAIN
         for each in results:
             progress.assumed.pop(each, None)
-        for each, found in inner:
-            if each in unsettled:
-                progress.provisional[each] = found._replace(answer=unsettled[each])
+        for found in inner:
+            if found.query.key in unsettled:
+                progress.provisional[found.query.key] = found._replace(answer=unsettled[found.query.key])
         return unsettled.get(key, answer)
+
+
+def _first(query: _Query, cycle: list[_Provisional]) -> _Query:
+    """The query of lowest rank in a cycle; the given one if none has a rank."""
+    ranks = (
+        (found.cache._rank and found.cache._rank(found.question), found)
+        for found in [query, *(each.query for each in cycle)]
+    )
+    ranked = [(rank, found) for rank, found in ranks if rank is not None]
+    return min(ranked, key=lambda pair: pair[0])[1] if ranked else query

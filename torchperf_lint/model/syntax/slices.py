@@ -52,6 +52,12 @@ class Slice:
         self.asked: tuple[ast.expr, ...] = ()
         self._steps: dict[int, list[ast.stmt]] | None = None
 
+    @property
+    def place(self) -> list[tuple[int, int]]:
+        """Where its statements and expressions begin: plain data that tells it from others of its function."""
+        where: list[ast.stmt | ast.expr] = [*self.run, *([] if self.at is None else [self.at]), *self.asked]
+        return sorted((each.lineno, each.col_offset) for each in where)
+
     def steps(self, block: list[ast.stmt]) -> list[ast.stmt]:
         """The statements of a block that are interpreted or entered, and those that leave the block."""
         if self._steps is None:

@@ -14,7 +14,7 @@ from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, joi
 from torchperf_lint.model.project.inquiry import BEYOND, Inquiry
 from torchperf_lint.model.project.query_cache import QueryCache
 from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
-from torchperf_lint.model.syntax.slices import slices_of
+from torchperf_lint.model.syntax.slices import Slice, slices_of
 from torchperf_lint.model.values import (
     attribute_lists,
     batches,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.flows import Flow
     from torchperf_lint.model.domain.interfaces import FileQuestions, ProjectQuestions, ValueQuestions
     from torchperf_lint.model.project.exports import Exports
-    from torchperf_lint.model.syntax.slices import Slice, Slices
+    from torchperf_lint.model.syntax.slices import Slices
 
 _R = TypeVar("_R")
 
@@ -61,10 +61,19 @@ class ValueInference:
         self.cpu_only = frameworks.trains_on_cpu(code) or not (served or frameworks.speaks_of_accelerator(code))
         self.transforms_samples = frameworks.transforms_samples(code)
         self._inquiry = Inquiry() if program is None else program.inquiry
-        self._cache = QueryCache(analyzed.recorder, self._inquiry.progress, is_same)
+        self._cache = QueryCache(analyzed.recorder, self._inquiry, is_same, self._rank)
         self.names = Names(self, analyzed)
         self._running: dict[tuple[FunctionInfo, Slice | None], Frame] = {}
         self._asked: dict[FunctionInfo, int] = {}  # how many statements queries have asked to run so far
+
+    def _rank(self, question: tuple[object, ...]) -> tuple[object, ...] | None:
+        """A question's place in a fixed order; None for calls, whose questions hold values."""
+        kind, about, *more = question
+        if not isinstance(about, (FunctionInfo, ClassInfo)) or kind in ("call", "in call"):
+            return None
+        row, name = about.place if isinstance(about, FunctionInfo) else (about.node.lineno, about.name)
+        rest = [each.place if isinstance(each, Slice) else each for each in more]
+        return self.index.path, str(kind), row, name, str(rest)
 
     # -- queries -------------------------------------------------------------------------------------------------
 
@@ -348,10 +357,8 @@ class ValueInference:
         """The parameters of a lambda, by the calls of it that are known; unknown where its body matters to no rule."""
         reads = self.index.reads
         function = self.index.note("lambdas", lambda: reads.unheard(lambda: _lambdas(self.index)))[node]
-        is_called = False
-        if function.parameter_names and any(isinstance(n, ast.Call) for n in function.nodes):
-            is_called = bool(self.one_call_up(lambda: self._analyzed.frequency.function_may_be_hot(function)))
-        return self.frame(function).env if is_called else dict.fromkeys(function.parameter_names, UNKNOWN)
+        matters = function.parameter_names and any(isinstance(each, ast.Call) for each in function.nodes)
+        return self.frame(function).env if matters else dict.fromkeys(function.parameter_names, UNKNOWN)
 
     # -- running a function --------------------------------------------------------------------------------------
 
