@@ -18,6 +18,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -142,6 +143,11 @@ def lint(folder: Path) -> Clock:
     options = ["--isolated", "--select=ALL", "--no-cache", "-j1", "--quiet", "--output-format=concise", "."]
     sys.argv[:] = ["torchperf-lint", *options]
     clock = Clock()
+    from torchperf_lint.syntax import recursion
+
+    # Signals interrupt the main thread alone, so files are judged in it. Python 3.11 and newer keep its stack small.
+    recursion._large_thread = threading.get_ident()
+    sys.setrecursionlimit(recursion.FRAMES)
     clock.start()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
         from torchperf_lint.__main__ import run

@@ -186,11 +186,6 @@ FOR_IDIOMS = (
 """The questions of `Model` by Python's own tree: a rule judges libcst nodes, and asks an idiom for the rest."""
 PARTS_OF_MODEL = frozenset("analyzed entry_points frequency index inference loops program recorder".split())
 """What the model's parts call each other."""
-BY_LEVEL = {
-    ("model.callgraph.calling", "MOST_CALLS"),
-    ("model.domain.interfaces", "FARTHEST"),
-    ("model.project.query_cache", "MOST_WAITING"),
-}
 RANGES = {("idioms.transfer.construction", "_LARGEST_BYTE")}  # bounds of dtypes, not of searches
 DECIDE = ("model.", "idioms.", "rules.")
 MESSAGES = frozenset({"says", "where", "repeated", "label", "message"})  # of evidence, and of how often a place runs
@@ -509,4 +504,4 @@ def test_bounds_live_in_one_module() -> None:
                     r"_?(MOST|MAX|FEW|ENOUGH|FARTHEST|HOPS|LONGEST|LARGEST)(_|$)", node.targets[0].id
                 ):
                     found.add((name, node.targets[0].id))
-    assert found == BY_LEVEL | RANGES
+    assert found == RANGES

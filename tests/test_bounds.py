@@ -42,6 +42,8 @@ IN_PROJECTS = [
     ("MOST_LOOP_PASSES", 0, "alternative_imports", "TPL101", ""),
     ("MOST_CALLS_DEEP", 0, "containers", "TPL107", ""),
     ("MOST_CALLS_UP", 0, "alternative_imports", "TPL101", ""),
+    ("MOST_CALLS_ELSEWHERE", 0, "alternative_imports", "TPL101", ""),
+    ("MOST_QUERIES_DEEP", 1, "alternative_imports", "TPL101", ""),
     ("MOST_STATEMENTS_FOLLOWED", 0, "containers", "TPL107", ""),
     ("MOST_CALLERS", 0, "alternative_imports", "TPL101", ""),
     ("MOST_BASES", 0, "ignite_engine", "TPL103 unsafe, TPL203 safe", ""),
@@ -57,7 +59,7 @@ IN_PROJECTS = [
     ("MOST_FILES_DEFINING", 0, "by_hierarchy", "TPL101 x2", ""),
     ("FEWEST_LETTERS", 99, "looked_up_by_name", "TPL101 x4", ""),
     ("MOST_CALLS_TO_TEXT", 0, "looked_up_by_name", "TPL101, TPL102", ""),
-    ("MOST_PLACES_OF_VALUE", 1, "objects_called", "TPL101 x3", ""),
+    ("MOST_PLACES_OF_VALUE", 1, "objects_called", "TPL101 x2", ""),
     ("MOST_CALLS_HANDING", 0, "handed_over", "", "TPL101 x4"),
     ("MOST_WAYS_OF_VALUE", 1, "handed_over", "TPL101 x3", ""),
     ("MOST_BYTES", 10, "alternative_imports", "TPL101", ""),
@@ -102,6 +104,7 @@ IN_FIXTURES = [
 IN_REVEALS = [
     ("MOST_RECURSION", 0, "moving_helpers.py", 50, "unknown"),
     ("MOST_NESTED", 2, "nesting.py", 11, "unknown"),
+    ("MOST_ROUNDS", 0, "cycles.py", 29, "method last"),
     ("MOST_STEPS_OF_WARM_UP", 0, "throttles.py", 70, "int, hot: batch loop"),
 ]
 

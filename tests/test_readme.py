@@ -19,7 +19,6 @@ from torchperf_lint.engine.registry import all_rules
 from torchperf_lint.engine.results import MOST_SETTINGS
 from torchperf_lint.engine.store import SETTLED
 from torchperf_lint.model.bounds import MOST_CALLS_UP
-from torchperf_lint.model.domain.interfaces import FARTHEST
 
 RUN = re.compile(
     r"<!-- (?:file: (?P<file>\S+)|run(?: in (?P<folder>\S+))?: (?P<command>.+?)) -->\n"
@@ -99,7 +98,6 @@ NUMBERS = {
     (PROJECT, r"more than ([\d ]+) Python files"): MOST_FILES,
     (PROJECT, r"or ([\d ]+) entries"): MOST_ENTRIES,
     (PROJECT, r"more than (\d+) MB of Python"): MOST_UNKEPT // 1_000_000,
-    (DECISIONS, r"more than (\w+) steps away"): FARTHEST,
     (DECISIONS, r"over more than (\w+) calls"): MOST_CALLS_UP,
     (README, r"There are (\d+) \[rules\]"): len(all_rules()),
 }
