@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -18,6 +19,7 @@ import sarif_pydantic
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
+import sarif_schema
 from linting import ROOT
 from test_formats import BROKEN, NASTY, PATHS, UNREADABLE, rendered
 from test_overview import many
@@ -77,6 +79,38 @@ def test_models_of_sarif_refuse_what_is_none() -> None:
     result["level"], result["ruleIndex"] = "fatal", "1"
     with pytest.raises(ValidationError, match="2 validation errors"):
         sarif_pydantic.Sarif.model_validate_json(json.dumps(log), strict=True)
+
+
+def test_the_schema_of_sarif_is_the_published_one_and_refuses_what_it_forbids() -> None:
+    assert hashlib.sha256(sarif_schema.SCHEMA.read_bytes()).hexdigest() == sarif_schema.DIGEST
+    log = json.loads(of_a_run(sarif))
+    assert sarif_schema.problems(log) == []
+    result = log["runs"][0]["results"][0]
+    place = result["locations"][0]["physicalLocation"]
+    place["region"]["startLine"], place["region"]["startcolumn"] = 0, 1
+    place["artifactLocation"]["uri"] = "a b.py"
+    result["level"] = "fatal"
+    del result["message"], result["fixes"][0]["artifactChanges"]
+    result["relatedLocations"][0]["id"] = "first"
+    result["partialFingerprints"]["text"] = 1
+    broken = sarif_schema.problems(log)
+    assert len(broken) == 8, broken
+
+
+@pytest.mark.parametrize(
+    "folder", ["fixtures/docs", "fixtures/workloads", pytest.param("fixtures", marks=pytest.mark.slow)]
+)
+def test_logs_of_fixtures_keep_to_the_schema(folder: str, tmp_path: Path) -> None:
+    report = tmp_path / "report.sarif"
+    options = ["--select", "ALL", "--isolated", "--unsafe-fixes", "--exit-zero", "--no-cache", "--output-format"]
+    command = [sys.executable, "-m", "torchperf_lint", folder, *options, "sarif", "--output-file", str(report)]
+    subprocess.run(command, cwd=ROOT, check=True)
+    log = json.loads(report.read_text(encoding="utf-8"))
+    assert sarif_schema.problems(log) == []
+    (run,) = log["runs"]
+    assert {"fixes", "relatedLocations", "partialFingerprints"} <= {name for each in run["results"] for name in each}
+    uris = [each["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for each in run["results"]]
+    assert any(each.endswith(".ipynb") for each in uris) == (folder != "fixtures/workloads")
 
 
 # GitHub
