@@ -30,6 +30,7 @@ COMMANDS = sorted(
 OURS = [each for each in COMMANDS if re.match(r"(torchperf-lint|flake8|eval) ?", each) and "HOST" not in each]
 NOT_RUN = re.compile(
     r"pip install (?:\.|'\.\[(?P<extra>\w+)\]')"  # takes minutes, and the network
+    r"|make vscode|code --install-extension .*"  # need npm and VS Code
     r"|dask (?:scheduler|worker .*)|torchperf-lint --executor dask=tcp://HOST:8786 src/"  # test_cluster.py does
 )
 SCRIPT = """\
@@ -156,7 +157,7 @@ def test_options_are_those_of_some_program() -> None:
     known = {"--committed", "--errors"}  # of scripts that the sentence has named before
     known = known.union(*(options_of(*each) for each in (*ours, ("flake8",), ("ruff", "check"))))
     for span in spans():
-        if not span.startswith(("python ", "dask ", "git ", "pip ")):
+        if not span.startswith(("python ", "dask ", "git ", "pip ", "code ")):
             for option in re.findall(r"(?<![\w-])--[a-z-]+", span.partition(" -- ")[0]):
                 assert option in known, span
 
