@@ -80,6 +80,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "cleaning": ("check", "engine.files", "engine.project_root", "options", "report", "syntax.identity"),
     "terminal": (),
+    "watching": ("check", "engine.files"),
     "config_keys": ("engine.findings", "engine.globs", "engine.registry", "knowledge.hints", "knowledge.versions"),
     "config_reference": ("config_keys", "engine.findings", "engine.registry"),
     "options": (
@@ -124,6 +125,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "cli": (
         "check",
         "cleaning",
+        "watching",
         "completion",
         "engine",
         "options",

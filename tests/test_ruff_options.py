@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from typing import IO
 
 import pytest
 
+from linting import ROOT
 from test_cli import Faced, feed, lint, write  # noqa: F401
 from torchperf_lint import config
+from training_loop import FOUND_AT, LOOP
 from word_rules import word_rules  # noqa: F401
 
 FIXED = "Fixed 1 finding in 1 file:\n  a.py\n    1 TPL102 slow-word\n"
@@ -201,3 +208,55 @@ def test_files_that_are_named_can_be_left_out(lint, monkeypatch) -> None:  # noq
     feed(monkeypatch, b"slow\n")
     options = ("--extend-exclude", "gen", "-q", "--fix", "--stdin-filename", "gen/a.py")
     assert lint(*options) == (0, "slow\n", "")
+
+
+# Watching
+
+
+def line_of(stream: IO[str] | None) -> str:
+    """The next line that a process prints, within a minute."""
+    assert stream is not None
+    ready, _, _ = select.select([stream], [], [], 60)
+    assert ready, "it prints nothing"
+    return stream.readline()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="an interrupt is sent by its signal")
+def test_watching_checks_again_after_a_change(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("x = 1\n", encoding="utf-8")
+    options = ["--watch", "--isolated", "--output-format", "concise"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "torchperf_lint", *options],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    out, err = process.stdout, process.stderr
+    try:
+        assert line_of(out) == "No findings.\n"
+        assert line_of(err) == "Watching for changes; Ctrl-C ends it.\n"
+        (tmp_path / "notes.md").write_text("no code", encoding="utf-8")
+        (tmp_path / "train.py").write_text(LOOP, encoding="utf-8")
+        assert line_of(out).startswith(f"train.py:{FOUND_AT}: TPL102 ")
+        assert line_of(err) == "Watching for changes; Ctrl-C ends it.\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("beside", ["--fix", "--fix-only", "--diff", "--add-noqa", "--show-files", "-"])
+def test_what_cannot_be_watched(lint, beside: str) -> None:  # noqa: F811
+    status, out, err = lint("-w", beside)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "--watch prints what is found in files" in err
+
+
+def test_watching_needs_its_library_and_a_folder(lint, monkeypatch) -> None:  # noqa: F811
+    assert lint("--watch", "gone/a.py")[::2] == (2, "torchperf-lint: error: gone is no folder that can be watched\n")
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    told = "torchperf-lint: error: --watch needs watchfiles: pip install watchfiles\n"
+    assert lint("--watch") == (2, "", told)

@@ -94,7 +94,12 @@ def _replace_closed_streams() -> None:
 
 
 def _check(arguments: Sequence[str]) -> int:
-    return run(parsed(arguments))
+    options = parsed(arguments)
+    if options.watch:
+        from torchperf_lint.watching import watch
+
+        return watch(options)
+    return run(options)
 
 
 def _explain(arguments: Sequence[str]) -> int:

@@ -113,6 +113,11 @@ def _at_odds(options: argparse.Namespace) -> str | None:
         return "--write-baseline takes all findings: it cannot stand beside --changed-since"
     if options.no_baseline and (options.baseline is not None or options.write_baseline):
         return "--no-baseline cannot stand beside --baseline or --write-baseline"
+    if options.watch:
+        exclusive = ("fix", "diff", "add_noqa", "write_baseline", "output_file", "show_files", "show_settings")
+        others = [_option(each) for each in exclusive if getattr(options, each)] + ["the path `-`"] * reads_input
+        if others:
+            return f"--watch prints what is found in files: it cannot stand beside {others[0]}"
     if options.show_files and reads_input:
         return "--show-files is for files: it cannot stand beside the path `-`"
     return None
@@ -214,6 +219,7 @@ def check_parser(*, with_paths: bool = True) -> argparse.ArgumentParser:
         help="leave out these files in addition",
     )
     add("--force-exclude", action="store_true", help="leave out files that are named as well")
+    add("-w", "--watch", action="store_true", help="check again whenever a file changes (needs watchfiles)")
     add("--show-files", action="store_true", help="print the files that would be checked, and check none")
     add("--stdin-filename", metavar="PATH", help="the file name of the text on standard input")
     add("-j", "--jobs", type=_jobs, metavar="N", help="number of worker processes (default: as many as are useful)")

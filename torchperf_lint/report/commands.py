@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from torchperf_lint.report import Context
 
 _FLAGS = frozenset(
-    "--statistics --exit-zero --exit-non-zero-on-fix --quiet --no-color --fix --fix-only --show-fixes --diff"
+    "--statistics --exit-zero --exit-non-zero-on-fix --quiet --no-color --fix --fix-only --show-fixes --diff --watch"
     " --unsafe-fixes".split()
 )
 _WITH_VALUE = ("--output-format", "--output-file", "--fail-on", "--color")
-_SHORT_FLAGS = str.maketrans("", "", "qe")
+_SHORT_FLAGS = str.maketrans("", "", "qew")
 """The letters of such flags, which are left out."""
 
 
