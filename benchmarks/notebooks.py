@@ -1,10 +1,10 @@
 """Runs the linter over the notebooks that public packages ship: crashes, and what `--fix` changes beside the cells.
 
 `python benchmarks/notebooks.py [--folder DIR] [--project NAME]` brings the packages of notebooks.tsv from PyPI, lints
-their notebooks and fixes copies of them; packages that ship none are not in the table. It fails where a figure that may not rise, or the number of findings, differs
-from the table; `--record` writes that. Columns: `unread` notebooks with a cell that cannot be checked (most are not
-Python of today); `crashes` runs that gave no report or an internal error; `outside` changed bytes that belong to no
-cell's source; `broken` fixed notebooks that are no JSON any more; `unstable` those that a second run changes again.
+their notebooks and fixes copies of them; packages that ship none are not in the table. It fails where a figure is not
+that of the table; `--record` writes that. Columns: `unread` notebooks with a cell that cannot be checked; `crashes`
+runs that gave no report or an internal error; `outside` changed bytes that belong to no cell's source; `broken` fixed
+notebooks that are no JSON any more; `unstable` those that a second run changes again.
 """
 
 from __future__ import annotations
