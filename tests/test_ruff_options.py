@@ -97,6 +97,7 @@ def test_comments_can_be_ignored(lint, comment: str) -> None:  # noqa: F811
         assert lint("--output-format", "concise", "-q", "--ignore-noqa") == (1, found, "")
     write("a.py", "x = 1  # noqa: TPL102\n")
     assert lint("a.py", "--ignore-noqa") == (0, "No findings.\n", "")
+    assert "cannot stand beside --ignore-noqa" in lint("--add-noqa", "--ignore-noqa")[2]
 
 
 def test_short_options(lint, code: Path) -> None:  # noqa: F811
