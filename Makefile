@@ -15,7 +15,7 @@ WORKLOADS = fixtures/workloads
 CORPUS_OPTION = $(if $(CORPUS),--corpus $(CORPUS))
 CORPUS_FOLDER = $(if $(CORPUS),$(CORPUS),$(HOME)/.cache/torchperf-lint-corpus)
 
-.PHONY: help demo test test-all checked verify vscode mutants gpu accuracy programs upstream bench docs clean
+.PHONY: help demo test test-all checked verify vscode consumers mutants gpu accuracy programs upstream bench docs clean
 
 help:
 	@echo "make demo     lint the example training programs and show what the fixes would change"
@@ -23,6 +23,7 @@ help:
 	@echo "make test-all the same with all tests, as continuous integration runs them"
 	@echo "make verify   run the rules' programs unfixed and fixed on the simulated device"
 	@echo "make vscode   build, test and package the extension for VS Code; it needs Node.js 20 and downloads packages"
+	@echo "make consumers drive Neovim, Chromium and validators from npm: what they make of our server and reports"
 	@echo "make mutants  break every fix on purpose, and see whether the rules' programs reject it"
 	@echo "make gpu      all of that on a real GPU, and step times, in less than 20 minutes"
 	@echo "make accuracy hold the linter against labelled sites of public projects, which it downloads"
@@ -57,6 +58,10 @@ vscode: $(VENV)/test-stamp
 	cd editors/vscode && npm run check
 	cd editors/vscode && TORCHPERF_LINT_PYTHON=$(abspath $(BIN))/python npm test
 	cd editors/vscode && npm run package
+
+consumers: $(VENV)/consumers-stamp
+	@$(BIN)/python tests/other_programs.py
+	$(BIN)/python -m pytest --consumers tests/consumers
 
 mutants: $(VENV)/test-stamp
 	$(BIN)/python benchmarks/mutants.py --releases $(VENV)/releases
@@ -107,6 +112,10 @@ $(VENV)/demo-stamp: $(VENV)/made pyproject.toml constraints.txt
 
 $(VENV)/test-stamp: $(VENV)/made pyproject.toml constraints.txt
 	$(PIP) install --editable '.[dev,verify]' --constraint constraints.txt
+	touch $@
+
+$(VENV)/consumers-stamp: $(VENV)/test-stamp
+	$(PIP) install --editable '.[consumers]' --constraint constraints.txt
 	touch $@
 
 $(VENV)/programs-stamp: $(VENV)/made pyproject.toml constraints.txt

@@ -71,14 +71,15 @@ def recorded(path: Path = FIGURES) -> list[Figures]:
     return [Figures(int(row[0]), row[1], row[2], row[3], *map(int, row[4:])) for row in rows[1:]]
 
 
-def bring(name: str, version: str, folder: Path) -> None:
-    """Download a package of that version and unpack its Python files into the folder."""
+def bring(name: str, version: str, folder: Path, suffixes: tuple[str, ...] = (".py",), *, source: bool = False) -> None:
+    """Download a package of that version and unpack its Python files into the folder; `source`: its sdist."""
     with tempfile.TemporaryDirectory() as scratch:
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-build-isolation"]
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        pip += ["--no-binary=:all:"] if source else ["--no-build-isolation"]
         subprocess.run([*pip, f"--dest={scratch}", f"{name}=={version}"], check=True, capture_output=True)
         (archive,) = Path(scratch).iterdir()
         for path, content in _members(archive):
-            if path.suffix == ".py" and not path.is_absolute() and ".." not in path.parts:
+            if path.suffix in suffixes and not path.is_absolute() and ".." not in path.parts:
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 (folder / path).write_bytes(content)
 

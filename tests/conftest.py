@@ -19,6 +19,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="rewrite what the linter generates (fixed fixtures, tables, outputs in the README), not compare with it",
     )
 
+    parser.addoption("--consumers", action="store_true", help="run the tests that drive other programs, and no others")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that drive other programs run when they are asked for."""
+    asked = config.getoption("--consumers")
+    wanted: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for each in items:
+        wanted[(each.get_closest_marker("consumer") is not None) == asked].append(each)
+    config.hook.pytest_deselected(items=wanted[False])
+    items[:] = wanted[True]
+
 
 @pytest.fixture
 def bless(request: pytest.FixtureRequest) -> bool:

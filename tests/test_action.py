@@ -50,20 +50,44 @@ def test_scripts_get_their_inputs_as_variables() -> None:
     )
     assert sorted(used) == sorted(ACTION["inputs"])
     for step in SCRIPTS:
-        assert {*re.findall(r"\$([A-Z_]{2,})", step["run"])} == {*step["env"]}
+        assert {*re.findall(r"\$([A-Z_]{2,})", step["run"])} == {*step["env"]} - {"REVIEWDOG_GITHUB_API_TOKEN"}
 
 
 def test_the_report_that_is_uploaded_is_the_one_that_is_written() -> None:
-    (upload,) = (step for step in STEPS if "uses" in step)
+    (upload,) = (step for step in STEPS if "upload-sarif" in step.get("uses", ""))
     assert upload["with"]["sarif_file"] == SCRIPTS[1]["env"]["UPLOADED"]
     assert upload["if"] == "${{ !cancelled() && inputs.upload-sarif == 'true' }}", "findings fail the step before it"
+
+
+def test_suggestions_are_posted_from_the_report_that_is_written(tmp_path: Path) -> None:
+    install, post = STEPS[-2:]
+    assert install["uses"] == "reviewdog/action-setup@v1"
+    assert post["env"]["SUGGESTED"] == SCRIPTS[1]["env"]["SUGGESTED"]
+    assert install["if"] == post["if"]
+    assert post["if"].startswith("${{ !cancelled() && inputs.suggestions == 'true' && "), (
+        "findings fail the step before"
+    )
+    (tmp_path / "a report").write_text("{}", encoding="utf-8")
+    (tmp_path / "reviewdog").write_text('#!/bin/sh\necho "$@"; cat\n', encoding="utf-8")
+    (tmp_path / "reviewdog").chmod(0o755)
+    given = {"SUGGESTED": "a report", "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    ran = subprocess.run(
+        ["bash", "-c", post["run"]],
+        cwd=tmp_path,
+        env={**os.environ, **given},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout == "-f=rdjson -name=torchperf-lint -reporter=github-pr-review\n{}"
 
 
 def test_the_example_gives_inputs_that_there_are() -> None:
     example = yaml.safe_load((DOCS / "github-workflow.yml").read_text(encoding="utf-8"))
     (ours,) = (step for step in example["jobs"]["lint"]["steps"] if "/torchperf-lint@" in step["uses"])
     assert {*ours["with"]} <= {*ACTION["inputs"]}
-    assert example["permissions"]["security-events"] == "write"
+    assert example["permissions"]["security-events"] == example["permissions"]["pull-requests"] == "write"
+    assert ours["with"]["suggestions"] == "true"
 
 
 def test_the_job_for_gitlab_hands_over_what_it_writes() -> None:
@@ -74,6 +98,7 @@ def test_the_job_for_gitlab_hands_over_what_it_writes() -> None:
 
 
 GIVEN = {"ANNOTATIONS": "true", "FAIL": "true", "SARIF_FILE": "a report.sarif", "UPLOAD": "false", "UPLOADED": "up"}
+GIVEN |= {"SUGGEST": "false", "SUGGESTED": "a report.rdjson"}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the script is one of bash")
@@ -106,7 +131,7 @@ def test_the_inputs_change_what_is_printed_written_and_told(tmp_path: Path) -> N
     linter.chmod(0o755)
     script = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", SCRIPTS[1]["run"]]
     given = {**GIVEN, "LINTER": str(linter), "ARGUMENTS": "train.py --isolated"}
-    given |= {"ANNOTATIONS": "false", "FAIL": "false", "UPLOAD": "true", "SARIF_FILE": ""}
+    given |= {"ANNOTATIONS": "false", "FAIL": "false", "UPLOAD": "true", "SARIF_FILE": "", "SUGGEST": "true"}
     for wanted in ("", "kept.sarif"):
         given["SARIF_FILE"] = wanted
         done = subprocess.run(
@@ -116,3 +141,5 @@ def test_the_inputs_change_what_is_printed_written_and_told(tmp_path: Path) -> N
         assert done.stdout.startswith("train.py:")
         assert json.loads((tmp_path / "up").read_text(encoding="utf-8"))["runs"][0]["results"]
         assert (tmp_path / "kept.sarif").exists() == bool(wanted)
+        (finding,) = json.loads((tmp_path / "a report.rdjson").read_text(encoding="utf-8"))["diagnostics"]
+        assert finding["suggestions"]

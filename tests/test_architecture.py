@@ -71,12 +71,16 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "completion": (
         "check",
         "engine.registry",
+        "cleaning",
         "options",
         "profile.command",
         "server.command",
         "verify.command",
         "why.command",
     ),
+    "cleaning": ("check", "engine.files", "engine.project_root", "options", "report", "syntax.identity"),
+    "terminal": (),
+    "watching": ("check", "engine.files"),
     "config_keys": ("engine.findings", "engine.globs", "engine.registry", "knowledge.hints", "knowledge.versions"),
     "config_reference": ("config_keys", "engine.findings", "engine.registry"),
     "options": (
@@ -120,6 +124,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "flake8_plugin": ("engine", "knowledge.hints", "knowledge.versions", "report"),
     "cli": (
         "check",
+        "cleaning",
+        "watching",
         "completion",
         "engine",
         "options",
@@ -138,6 +144,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "guarded",
         "options",
         "outcome",
+        "terminal",
         "pages",
         "report",
         "shown",

@@ -89,7 +89,7 @@ def test_all_options_and_commands_are_offered(script: Path, tmp_path: Path) -> N
     options = {name for action in check_parser()._actions for name in action.option_strings}
     assert completed(script, "torchperf-lint -", tmp_path)[0] == options
     assert completed(script, "torchperf-lint check -", tmp_path)[0] == options
-    commands = {"check", "explain", "why", "rules", "verify", "profile", "server", "generate-shell-completion"}
+    commands = {"check", "explain", "why", "rules", "verify", "profile", "server", "clean", "generate-shell-completion"}
     assert completed(script, "torchperf-lint ", tmp_path)[0] == commands
 
 
@@ -106,7 +106,7 @@ def test_what_cannot_be_made_is_one_line(lint, monkeypatch: pytest.MonkeyPatch) 
     assert err.startswith("torchperf-lint: error: shtab makes no completion for `cmd`, but for bash, ")
     assert lint("generate-shell-completion")[0] == 2
     monkeypatch.setitem(sys.modules, "shtab", None)
-    told = "torchperf-lint: error: this needs shtab: pip install 'torchperf-lint[completion]'\n"
+    told = "torchperf-lint: error: this needs shtab: pip install shtab\n"
     assert lint("generate-shell-completion", "bash") == (2, "", told)
 
 

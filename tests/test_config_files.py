@@ -12,7 +12,7 @@ from test_cli import Faced, feed, lint, write  # noqa: F401
 from torchperf_lint import config
 from torchperf_lint.config_keys import KEYS
 from torchperf_lint.engine.findings import Severity
-from torchperf_lint.options import check_parser, settings_for
+from torchperf_lint.options import parsed, settings_for
 from torchperf_lint.shown import as_toml
 from word_rules import word_rules  # noqa: F401
 
@@ -87,7 +87,7 @@ def test_a_named_file_may_have_either_form(tmp_path, monkeypatch):
 
 
 def settings(*arguments: str) -> config.Settings:
-    return settings_for(check_parser().parse_args(arguments))
+    return settings_for(parsed(arguments))
 
 
 def test_options_replace_or_extend_what_the_file_says(word_rules, tmp_path, monkeypatch):  # noqa: F811

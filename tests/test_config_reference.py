@@ -58,6 +58,7 @@ def test_every_key_is_in_the_loader_the_schema_and_the_page() -> None:
 def test_the_example_of_a_key_is_one(name: str, tmp_path: Path) -> None:
     key = KEYS[name]
     (tmp_path / "torchperf-lint.toml").write_text(f"{name} = {key.example}\n", encoding="utf-8")
+    (tmp_path / "base.toml").write_text("", encoding="utf-8")
     assert getattr(config.load(str(tmp_path)), key.field) != getattr(config.Settings(), key.field)
     VALIDATOR.validate(tomllib.loads(f"{name} = {key.example}"))
 
@@ -66,7 +67,7 @@ def test_the_example_of_a_key_is_one(name: str, tmp_path: Path) -> None:
 def test_an_option_that_is_named_exists(name: str) -> None:
     option = KEYS[name].option
     assert option is None or option in check_parser().format_help()
-    assert option is not None or KEYS[name].form is Form.NAMES
+    assert option is not None or KEYS[name].form is Form.NAMES or name == "extend"
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,9 @@ def test_an_option_that_is_named_exists(name: str) -> None:
         "fail-on = true",
         'baseline = ""',
         "baseline = 3",
+        'force-exclude = "yes"',
+        "extend = []",
+        'unfixable = ["TPL999"]',
     ],
 )
 def test_a_wrong_value_is_refused_by_both(text: str, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 import os
 import re
@@ -18,13 +20,14 @@ import sarif_pydantic
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
+import sarif_schema
 from linting import ROOT
 from test_formats import BROKEN, NASTY, PATHS, UNREADABLE, rendered
 from test_overview import many
 from test_report import LOOP, diagnostic, fix
 from torchperf_lint import check
-from torchperf_lint.engine.findings import Because, Confidence, Cost, Diagnostic, Loss, Rate
-from torchperf_lint.report import github, gitlab, junit, printable, sarif
+from torchperf_lint.engine.findings import Because, Confidence, Cost, Diagnostic, Edit, Fix, Loss, Rate, Safety
+from torchperf_lint.report import github, gitlab, junit, printable, rdjson, sarif
 from training_loop import LOOP as TRAINING
 
 WAIT = Cost(Rate.STEP, Loss.WAIT)
@@ -77,6 +80,38 @@ def test_models_of_sarif_refuse_what_is_none() -> None:
     result["level"], result["ruleIndex"] = "fatal", "1"
     with pytest.raises(ValidationError, match="2 validation errors"):
         sarif_pydantic.Sarif.model_validate_json(json.dumps(log), strict=True)
+
+
+def test_the_schema_of_sarif_is_the_published_one_and_refuses_what_it_forbids() -> None:
+    assert hashlib.sha256(sarif_schema.SCHEMA.read_bytes()).hexdigest() == sarif_schema.DIGEST
+    log = json.loads(of_a_run(sarif))
+    assert sarif_schema.problems(log) == []
+    result = log["runs"][0]["results"][0]
+    place = result["locations"][0]["physicalLocation"]
+    place["region"]["startLine"], place["region"]["startcolumn"] = 0, 1
+    place["artifactLocation"]["uri"] = "a b.py"
+    result["level"] = "fatal"
+    del result["message"], result["fixes"][0]["artifactChanges"]
+    result["relatedLocations"][0]["id"] = "first"
+    result["partialFingerprints"]["text"] = 1
+    broken = sarif_schema.problems(log)
+    assert len(broken) == 8, broken
+
+
+@pytest.mark.parametrize(
+    "folder", ["fixtures/docs", "fixtures/workloads", pytest.param("fixtures", marks=pytest.mark.slow)]
+)
+def test_logs_of_fixtures_keep_to_the_schema(folder: str, tmp_path: Path) -> None:
+    report = tmp_path / "report.sarif"
+    options = ["--select", "ALL", "--isolated", "--unsafe-fixes", "--exit-zero", "--no-cache", "--output-format"]
+    command = [sys.executable, "-m", "torchperf_lint", folder, *options, "sarif", "--output-file", str(report)]
+    subprocess.run(command, cwd=ROOT, check=True)
+    log = json.loads(report.read_text(encoding="utf-8"))
+    assert sarif_schema.problems(log) == []
+    (run,) = log["runs"]
+    assert {"fixes", "relatedLocations", "partialFingerprints"} <= {name for each in run["results"] for name in each}
+    uris = [each["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for each in run["results"]]
+    assert any(each.endswith(".ipynb") for each in uris) == (folder != "fixtures/workloads")
 
 
 # GitHub
@@ -174,6 +209,106 @@ def test_code_quality_reports_are_as_gitlab_documents_them(
     issues[0]["severity"], issues[1]["location"]["path"] = "error", "./a.py"
     del issues[2]["location"]["positions"]
     assert len([*Draft202012Validator(CODE_QUALITY).iter_errors(issues)]) == 3
+
+
+# reviewdog
+
+_TEXT = {"type": "string"}
+_LINE = {"type": "integer", "minimum": 1}
+
+
+def message(required: Sequence[str] = (), **properties: object) -> dict[str, object]:
+    """A schema for a message of the protocol buffer: its fields, and no others."""
+    return {"type": "object", "properties": properties, "required": [*required], "additionalProperties": False}
+
+
+_SOURCE = message(["name"], name=_TEXT, url=_TEXT)
+_POSITION = message(["line"], line=_LINE, column=_LINE)
+_RANGE = message(["start"], start=_POSITION, end=_POSITION)
+_PLACE = message(["path"], path={"type": "string", "minLength": 1}, range=_RANGE)
+_SEVERITY = {"enum": ["UNKNOWN_SEVERITY", "ERROR", "WARNING", "INFO"]}
+RDJSON = message(
+    ["diagnostics"],
+    source=_SOURCE,
+    severity=_SEVERITY,
+    diagnostics={
+        "type": "array",
+        "items": message(
+            ["message", "location"],
+            message={"type": "string", "minLength": 1},
+            location=_PLACE,
+            severity=_SEVERITY,
+            source=_SOURCE,
+            code=message(value=_TEXT, url=_TEXT),
+            suggestions={"type": "array", "items": message(["range", "text"], range=_RANGE, text=_TEXT)},
+            original_output=_TEXT,
+            related_locations={"type": "array", "items": message(["location"], message=_TEXT, location=_PLACE)},
+        ),
+    },
+)
+"""The Reviewdog Diagnostic Format, from its protocol buffer."""
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_reviewdog_reads_messages_of_its_protocol(path: str) -> None:
+    report = json.loads(of_a_run(rdjson, path))
+    assert [each.message for each in Draft202012Validator(RDJSON).iter_errors(report)] == []
+    first = report["diagnostics"][0]
+    assert first["location"]["range"] == {"start": {"line": 2, "column": 14}, "end": {"line": 2, "column": 25}}
+    assert [each["message"] for each in first["related_locations"]] == ["the loop runs per batch", "called here"]
+    place = {"start": {"line": 2}, "end": {"line": 2}}
+    assert first["suggestions"] == [{"range": place, "text": "    total += loss"}]
+    first["location"]["range"]["start"]["line"], first["severity"], first["note"] = 0, "NOTE", ""
+    assert len([*Draft202012Validator(RDJSON).iter_errors(report)]) == 3
+
+
+def posted(report: dict[str, Any], text: str) -> str:
+    """The text after the first suggestion, whose rows GitHub replaces."""
+    (suggestion,) = report["diagnostics"][0]["suggestions"]
+    first, last = (suggestion["range"][name]["line"] for name in ("start", "end"))
+    rows = text.splitlines(keepends=True)
+    new = [f"{suggestion['text']}\n"] if suggestion["text"] else []
+    return "".join([*rows[: first - 1], *new, *rows[last:]])
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [(0, 0, "import math\n")],
+        [(0, 3, "")],
+        [(3, 6, ""), (10, 11, "c\nd\n")],
+        [(2, 3, "")],  # the second row goes on in the first
+        [(2, 3, "x")],
+        [(3, 6, "y\n")],
+        [(15, 15, "z\n")],
+        [(11, 15, "")],
+    ],
+)
+def test_a_suggestion_is_all_of_a_fix(edits: list[tuple[int, int, str]]) -> None:
+    text = "é\nab\nüß\nx\ny\n"
+    data = text.encode()
+    assert [*itertools.accumulate(map(len, data.splitlines(keepends=True)))] == [3, 6, 11, 13, 15]
+    made = tuple(Edit(start, end, content.encode()) for start, end, content in edits)
+    found = diagnostic(data, b"ab", fix=Fix("a change", Safety.SAFE, made))
+    wanted = data
+    for edit in reversed(made):
+        wanted = wanted[: edit.start] + edit.content + wanted[edit.end :]
+    report = json.loads(rendered(rdjson, found, data=data))
+    assert posted(report, text) == wanted.decode()
+
+
+def test_an_empty_row_cannot_be_suggested() -> None:
+    data = b"a\nb\n"
+    found = diagnostic(data, b"b", fix=Fix("a change", Safety.SAFE, (Edit(0, 1, b""),)))
+    assert "suggestions" not in json.loads(rendered(rdjson, found, data=data))["diagnostics"][0]
+
+
+def test_columns_of_reviewdog_count_bytes() -> None:
+    report = json.loads(
+        rendered(rdjson, diagnostic("é = x.item()\n".encode(), b"x.item()"), data="é = x.item()\n".encode())
+    )
+    place = report["diagnostics"][0]["location"]["range"]
+    assert place == {"start": {"line": 1, "column": 6}, "end": {"line": 1, "column": 14}}
 
 
 # JUnit

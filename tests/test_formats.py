@@ -6,6 +6,8 @@ import json
 import os
 import re
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
 from xml.etree import ElementTree
@@ -13,23 +15,38 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-import sarif_shapes
+import sarif_schema
 from linting import ROOT, few
 from test_cli import Faced, feed, lint, write  # noqa: F401
 from test_report import LOOP, context, diagnostic, fix
 from torchperf_lint import __version__, check
-from torchperf_lint.engine.findings import Because, Confidence, Cost, Diagnostic, Edit, Failure, Fix, Loss, Rate, Safety
+from torchperf_lint.engine.findings import (
+    Because,
+    CellPath,
+    Confidence,
+    Cost,
+    Diagnostic,
+    Edit,
+    Failure,
+    Fix,
+    Loss,
+    Rate,
+    Safety,
+)
 from torchperf_lint.engine.registry import all_rules
 from torchperf_lint.report import (
     COUNTABLE,
     FORMATS,
     MOST_IN_FULL,
     Context,
+    azure,
     checkstyle,
     github,
     gitlab,
     json_lines,
     junit,
+    pylint,
+    rdjson,
     sarif,
 )
 from torchperf_lint.report import json as json_report
@@ -62,9 +79,9 @@ def nasty(path: str = "train.py") -> Diagnostic:
 
 
 def run_of(text: str) -> dict:
-    """The only run of a SARIF log, after a look at the shape of the log."""
+    """The only run of a SARIF log that keeps to the schema."""
     log = json.loads(text)
-    assert sarif_shapes.problems(log) == []
+    assert sarif_schema.problems(log) == []
     (run,) = log["runs"]
     return run
 
@@ -80,7 +97,7 @@ def test_every_format_tells_cost_and_confidence() -> None:
     (result,) = run_of(rendered(sarif, found))["results"]
     assert result["properties"] == {"cost": "per element", "loses": "wait", "confidence": "likely"}
     assert "%0A  cost: wait per element, likely" in rendered(github, found)
-    for module in (gitlab, checkstyle):
+    for module in (gitlab, checkstyle, pylint, azure, rdjson):
         assert f"{found.message} (wait per element, likely)" in rendered(module, found)
     values = [each.attrib["value"] for each in ElementTree.fromstring(rendered(junit, found)).iter("property")]
     assert values == ["error", "wait per element", "likely"]
@@ -91,31 +108,25 @@ def test_every_format_tells_cost_and_confidence() -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(
-    "module", [github, gitlab, junit, checkstyle, sarif, json_lines], ids=lambda each: each.__name__
+    "module",
+    [github, gitlab, junit, checkstyle, sarif, json_lines, pylint, azure, rdjson],
+    ids=lambda each: each.__name__,
 )
 def test_any_text_is_held_and_read_again(module, path: str) -> None:
     text = rendered(module, nasty(path), failures=[BROKEN._replace(path=path), UNREADABLE])
     # JSON and XML are ASCII, and so the same in whatever encoding a terminal has.
-    assert module is github or text.isascii()
+    of_lines = {github: r"::error [^:\r\n]+::", pylint: r"[^\[]*:\d+: \[TPL\d+\] ", azure: r"##vso\[[^\]]*;\]"}
+    assert module in of_lines or text.isascii()
     if module in (junit, checkstyle):
         ElementTree.fromstring(text)
     elif module is json_lines:
         assert [json.loads(line)["filename"] for line in text.splitlines()] == [path, path, "gone.py"]
-    elif module is github:
+    elif module in of_lines:
         assert len(text.split("\n")) == len(text.splitlines()) == 3
-        assert all(re.match(r"::error [^:\r\n]+::", line) for line in text.splitlines())
+        assert all(re.match(of_lines[module], line) for line in text.splitlines())
         text.encode()
     else:
         json.dumps(json.loads(text), ensure_ascii=False).encode()  # no lone surrogate is left
-
-
-def test_shapes_of_sarif_refuse_what_the_schema_refuses() -> None:
-    log = json.loads(rendered(sarif, nasty()))
-    result = log["runs"][0]["results"][0]
-    region = result["locations"][0]["physicalLocation"]["region"]
-    region["startLine"], region["startcolumn"], result["level"] = 0, 1, "fatal"
-    del result["message"]
-    assert len(sarif_shapes.problems(log)) == 4
 
 
 # SARIF
@@ -311,6 +322,46 @@ def test_github_tells_what_could_not_be_checked() -> None:
     assert first.startswith("::error title=torchperf-lint (TPL000),file=")
     assert ",line=3,col=7::broken.py:3:7: error: syntax error: 'ü' & <100%25>%0A" in first
     assert second.endswith("gone.py::gone.py: error: cannot be read: Permission denied")
+
+
+# Azure, pylint
+
+
+def laid_out(line: str) -> str:
+    """A line with words for its path, numbers, code and message."""
+    line = re.sub(r"(?s)(\] ?)(?!.*\] ?).*", r"\1MESSAGE", line)
+    return re.sub(r"\d+", "N", re.sub(r"[\w/.-]+\.py", "PATH", re.sub(r"F401|TPL102", "CODE", line)))
+
+
+@pytest.mark.parametrize("module", [azure, pylint], ids=["azure", "pylint"])
+def test_lines_are_laid_out_as_ruff_does(module, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import os\n", encoding="utf-8")
+    options = ["--isolated", "--no-cache", "--exit-zero", "--output-format", module.__name__.rpartition(".")[2], "a.py"]
+    ruff = [sys.executable, "-m", "ruff", "check", "--select", "F401"]
+    theirs = subprocess.run([*ruff, *options], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    ours = rendered(module, diagnostic(LOOP, b"loss.item()"))
+    assert laid_out(ours) == laid_out(theirs.rstrip("\n"))
+
+
+def test_azure_commands_are_escaped_and_know_errors_and_warnings() -> None:
+    found = diagnostic(LOOP, b"loss.item()", path="a;b]%.py", message="50% of\r\n`x[a]`: no", severity="note")
+    file = os.path.abspath("a;b]%.py").replace("%", "%AZP25").replace(";", "%3B").replace("]", "%5D")
+    assert rendered(azure, found) == (
+        f"##vso[task.logissue type=warning;sourcepath={file};linenumber=2;columnnumber=14;code=TPL102;]"
+        "50%AZP25 of%0D%0A`x[a]`: no"
+    )
+    assert rendered(azure, failures=[UNREADABLE]).startswith("##vso[task.logissue type=error;")
+
+
+@pytest.mark.parametrize(
+    ("module", "place"), [(pylint, "n.ipynb:1:"), (azure, "linenumber=1;columnnumber=1;"), (rdjson, '"line": 1\n')]
+)
+def test_cells_are_told_in_the_message(module, place: str) -> None:
+    found = diagnostic(LOOP, b"loss.item()", path=CellPath("n.ipynb", 3), fix=fix(LOOP, b"loss", b"x"))
+    text = rendered(module, found)
+    assert place in text
+    assert "cell 3, line 2: `loss.item()` waits" in text
+    assert "suggestions" not in text
 
 
 # GitLab

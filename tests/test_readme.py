@@ -69,7 +69,7 @@ def test_the_readme_is_short() -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
 def test_samples_fit_their_columns(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
-    for block in re.findall(r"(?s)^```(?:console|python|toml|yaml)\n(.*?)^```", text, re.MULTILINE):
+    for block in re.findall(r"(?s)^```\w+[^\n]*\n(.*?)^```", text, re.MULTILINE):
         for line in block.splitlines():
             assert len(line) <= COLUMNS, line
 

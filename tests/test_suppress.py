@@ -12,6 +12,7 @@ from fake_rules import HINTS, TARGET, finds, raises
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.fixer import fix_source
 from torchperf_lint.engine.runner import check_source
+from torchperf_lint.engine.suppress import Comments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,8 @@ def _two_rules(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def codes(text: str, rules: Sequence[Rule] = RULES, *, noqa: bool = True, report_unused: bool = True) -> list[str]:
-    report = check_source("f.py", text.encode(), rules, TARGET, HINTS, noqa=noqa, report_unused=report_unused)
+    comments = Comments.ALL if noqa else Comments.OURS
+    report = check_source("f.py", text.encode(), rules, TARGET, HINTS, comments=comments, report_unused=report_unused)
     assert report.failure is None
     return [each.code for each in report.diagnostics]
 

@@ -297,6 +297,8 @@ class _Run:
                 least=settings.min_confidence,
                 wanted=wanted,
                 spared=spared,
+                held=settings.held,
+                forced=settings.force_exclude,
             )
         if self._alone is not None and wanted(ALONE):
             job = self._job(ALONE, action, unsafe, spared)._replace(own_versions=False)
@@ -310,7 +312,7 @@ class _Run:
         wanted: Callable[[str], bool],
         spared: Mapping[str, frozenset[tuple[str, int]]],
     ) -> list[Result]:
-        discovered = discover(self._paths, self._excluded(), self._settings.root)
+        discovered = discover(self._paths, self._excluded(), self._settings.root, forced=self._settings.force_exclude)
         paths = sorted({*discovered.files, *self._texts})
         work = [self._job(path, action, unsafe, spared) for path in paths]
         judged = run_with(work, self._texts, self._cache, wanted=wanted)
@@ -321,7 +323,9 @@ class _Run:
         codes = tuple(rule.code for rule in settings.rules_for(path))
         unused = settings.reports_unused_in(path)
         asked = (action, unsafe, unused, not self._isolated, settings.min_confidence)
-        return Job(path, codes, settings.target, settings.hints, *asked, spared.get(path, frozenset()))
+        return Job(
+            path, codes, settings.target, settings.hints, *asked, spared.get(path, frozenset()), held=settings.held
+        )
 
     def _excluded(self) -> tuple[str, ...]:
         own = DEFAULT_EXCLUDE if self._settings.exclude is None else self._settings.exclude

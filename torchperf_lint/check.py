@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from torchperf_lint.config import BadConfig, Settings
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.executors import PROCESSES, Unusable
-from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE
+from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE, left_out
 from torchperf_lint.engine.findings import Severity
 from torchperf_lint.engine.jobs import Action, Job, Result, broken, run_on
 from torchperf_lint.engine.names import is_notebook
 from torchperf_lint.engine.project import check_paths, run_in_project
 from torchperf_lint.engine.project_root import root_of
+from torchperf_lint.engine.runner import FileReport
+from torchperf_lint.engine.suppress import Comments
 from torchperf_lint.guarded import journals
 from torchperf_lint.options import STANDARD_INPUT, common_folder, settings_for
 from torchperf_lint.outcome import Outcome, counted, of_fixes, report
@@ -25,6 +27,7 @@ from torchperf_lint.report.progress import progress_bar
 from torchperf_lint.report.sources import unified_diff
 from torchperf_lint.syntax.identity import key_of
 from torchperf_lint.syntax.source import Source
+from torchperf_lint.terminal import colours_on, width_of
 
 if TYPE_CHECKING:
     import argparse
@@ -233,7 +236,7 @@ def _judge(options: argparse.Namespace, settings: Settings) -> _Judge:
     def judged(
         action: Action, wanted: Callable[[str], bool], spared: Mapping[str, Keys], chosen: Mapping[str, Keys]
     ) -> list[Result]:
-        bar = contextlib.nullcontext() if options.quiet else progress_bar(sys.stderr, colour=not options.no_color)
+        bar = contextlib.nullcontext() if options.quiet else progress_bar(sys.stderr, colour=options.color != "never")
         with bar as progress:
             results = list(
                 check_paths(
@@ -255,6 +258,9 @@ def _judge(options: argparse.Namespace, settings: Settings) -> _Judge:
                     wanted=wanted,
                     spared=spared,
                     chosen=chosen,
+                    comments=_comments(options),
+                    held=settings.held,
+                    forced=settings.force_exclude,
                 )
             )
         if not results and wanted is _any:
@@ -282,8 +288,11 @@ def _judge_of_input(options: argparse.Namespace, settings: Settings) -> _Judge:
     ) -> list[Result]:
         asked = (action, options.unsafe_fixes, unused, own_versions, settings.min_confidence)
         job = Job(path, codes, settings.target, settings.hints, *asked, spared.get(path, frozenset()))
+        job = job._replace(comments=_comments(options), held=settings.held)
         try:
-            if options.stdin_filename is None:  # it may belong to any project
+            if settings.force_exclude and left_out(path, excluded(settings), settings.root) is not None:
+                result = Result(path, FileReport())
+            elif options.stdin_filename is None:  # it may belong to any project
                 result = run_on(job, data)
             else:
                 result = run_in_project(job, data, _cache(options))
@@ -295,6 +304,10 @@ def _judge_of_input(options: argparse.Namespace, settings: Settings) -> _Judge:
         return [result]
 
     return judged
+
+
+def _comments(options: argparse.Namespace) -> Comments:
+    return Comments.NONE if options.ignore_noqa else Comments.ALL
 
 
 def excluded(settings: Settings) -> tuple[str, ...]:
@@ -328,7 +341,7 @@ def _finish(
     texts = {part.path: part.data for part in parts}
     failures = [result.report.failure for result in results if result.report.failure is not None]
     colour = not into_file and colours_on(out, options)
-    width = None if into_file else _width(out)
+    width = None if into_file else width_of(out)
     context = Context(texts.__getitem__, colour, options.unsafe_fixes, failures, described, width, _again(options))
     outcome = Outcome(
         [found for part in parts for found in part.report.diagnostics],
@@ -346,8 +359,9 @@ def _finish(
         if not outcome.applied and not options.quiet:
             print("Would fix 0 findings in 0 files.", file=sys.stderr)
     else:
-        report(outcome, options, context, out)
-        if options.output_format not in FOR_PEOPLE:
+        if not options.fix_only:
+            report(outcome, options, context, out)
+        if options.fix_only or options.output_format not in FOR_PEOPLE:
             _say_fixes(outcome, "Fixed", options, context)
     out.flush()
     unwritten = written is not None and not _write_output(options.output_file, written.getvalue())
@@ -359,7 +373,7 @@ def _finish(
         complain(str(failure))
     if failures or unwritten:
         return FAILED
-    if options.exit_zero:
+    if options.exit_zero or (options.fix_only and not (options.diff or options.exit_non_zero_on_fix)):
         return CLEAN
     if options.diff or (options.exit_non_zero_on_fix and changed):
         return FINDINGS if changed else CLEAN
@@ -369,7 +383,7 @@ def _finish(
 
 def _say_fixes(outcome: Outcome, title: str, options: argparse.Namespace, context: Context) -> None:
     """Print on stderr what was fixed, or would be."""
-    if not options.quiet:
+    if not options.quiet or options.show_fixes:
         for line in of_fixes(outcome, title, context._replace(colour=colours_on(sys.stderr, options))):
             print(line, file=sys.stderr)
 
@@ -436,24 +450,6 @@ def described(code: str) -> Described | None:
     page = pages.parse_page(text)
     about = page.sections.get("What it does", "")
     return Described(page.summary.rstrip("."), about, text, category, severity.value, default)
-
-
-def colours_on(stream: TextIO, options: argparse.Namespace) -> bool:
-    """Whether to print colours: decided by the options, then NO_COLOR and FORCE_COLOR, then the stream."""
-    if options.no_color or os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def _width(stream: TextIO) -> int | None:
-    """The columns of a terminal; None where the stream is none."""
-    if not stream.isatty():
-        return None
-    from shutil import get_terminal_size
-
-    return get_terminal_size().columns
 
 
 def _again(options: argparse.Namespace) -> list[str] | None:

@@ -1,4 +1,4 @@
-"""The command line: `torchperf-lint [check] [PATHS]`, `torchperf-lint explain|why|rules|verify|profile|server`."""
+"""The command line: `torchperf-lint [check] [PATHS]`, `torchperf-lint explain`, and the other commands."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "verify": _verify,
         "profile": _profile,
         "server": _server,
+        "clean": _clean,
         "check": _check,
         "generate-shell-completion": _completion,
     }
@@ -93,7 +94,12 @@ def _replace_closed_streams() -> None:
 
 
 def _check(arguments: Sequence[str]) -> int:
-    return run(parsed(arguments))
+    options = parsed(arguments)
+    if options.watch:
+        from torchperf_lint.watching import watch
+
+        return watch(options)
+    return run(options)
 
 
 def _explain(arguments: Sequence[str]) -> int:
@@ -178,6 +184,12 @@ def _server(arguments: Sequence[str]) -> int:
     from torchperf_lint.server import command
 
     return command.main(arguments)
+
+
+def _clean(arguments: Sequence[str]) -> int:
+    from torchperf_lint import cleaning
+
+    return cleaning.main(arguments)
 
 
 def _completion(arguments: Sequence[str]) -> int:

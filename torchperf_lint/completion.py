@@ -17,7 +17,7 @@ NAME = "generate-shell-completion"
 
 _TAKE_FILES = ("--baseline", "--config", "--output-file", "paths", "place", "trace")
 _TAKE_FOLDERS = ("--cache-dir", "--root")
-_TAKE_RULES = ("--select", "--ignore", "--extend-select", "rule")
+_TAKE_RULES = ("--select", "--ignore", "--extend-select", "--fixable", "--unfixable", "--extend-fixable", "rule")
 _OF_BASH = re.compile(r"(?m)^complete (?=.* -F |-F )")
 
 
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         import shtab
     except ImportError:
-        return complain("torchperf-lint: error: this needs shtab: pip install 'torchperf-lint[completion]'")
+        return complain("torchperf-lint: error: this needs shtab: pip install shtab")
     if shell not in shtab.SUPPORTED_SHELLS:
         known = ", ".join(shtab.SUPPORTED_SHELLS)
         return complain(f"torchperf-lint: error: shtab makes no completion for `{shell}`, but for {known}")
@@ -49,6 +49,7 @@ def _own_parser() -> argparse.ArgumentParser:
 
 def _whole(files: Any, folders: Any) -> argparse.ArgumentParser:
     """One parser of all commands; `files` and `folders` tell shtab to complete paths."""
+    from torchperf_lint.cleaning import command_parser as clean
     from torchperf_lint.profile.command import command_parser as profile
     from torchperf_lint.server.command import command_parser as server
     from torchperf_lint.verify.command import command_parser as verify
@@ -64,6 +65,7 @@ def _whole(files: Any, folders: Any) -> argparse.ArgumentParser:
         "verify": verify(),
         "profile": profile(),
         "server": server(),
+        "clean": clean(),
         NAME: _own_parser(),
     }
     for parser in parsers.values():

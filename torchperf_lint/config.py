@@ -47,12 +47,17 @@ class Settings(NamedTuple):
 
     root: str = "."
     source: str | None = None
+    extend: str | None = None  # the file that this one is based on, absolute
     select: tuple[str, ...] | None = None  # None: the default rules
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     exclude: tuple[str, ...] | None = None  # None: the default exclusions of discovery
     extend_exclude: tuple[str, ...] = ()
+    force_exclude: bool = False
+    fixable: tuple[str, ...] | None = None  # None: all rules
+    unfixable: tuple[str, ...] = ()
+    extend_fixable: tuple[str, ...] = ()
     target_torch: Version | None = None
     target_torchmetrics: Version | None = None
     hot_functions: tuple[str, ...] = ()
@@ -100,6 +105,13 @@ class Settings(NamedTuple):
             if _glob_matcher(glob).match_file(place)
             for selector in selectors
         )
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The codes of the rules whose fixes are only shown."""
+        if self.fixable is None and not self.unfixable:
+            return frozenset()
+        return registry.held(self.fixable, self.unfixable, self.extend_fixable)
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -226,9 +238,18 @@ def _refuse_mistaken(path: str, document: dict[str, Any], tools: dict[str, Any])
             raise BadConfig(path, f"[{name}] is no table of ours; the nearest is [tool.{TABLE}]")
 
 
-def _settings(path: str, table: dict[str, Any], is_own: bool) -> Settings:
+def pair(text: str) -> dict[str, Any]:
+    """The field that `key = value` sets, as in a file of our own; raise BadConfig where it is none."""
+    where = f"--config '{text}'"
+    values = _values(where, _document(where, text.encode()), "")
+    if len(values) != 1 or "extend" in values:
+        raise BadConfig(where, "is neither a file nor one `key = value`")
+    return values
+
+
+def _values(path: str, table: dict[str, Any], where: str) -> dict[str, Any]:
+    """The fields that a table sets."""
     values: dict[str, Any] = {}
-    where = "" if is_own else f"[tool.{TABLE}] "
     for name, value in table.items():
         key = KEYS.get(name)
         if key is None:
@@ -240,7 +261,26 @@ def _settings(path: str, table: dict[str, Any], is_own: bool) -> Settings:
             values[key.field] = key.read(value)
         except BAD_VALUES as error:
             raise BadConfig(path, f"{where}`{name}`: {error}") from None
-    folder = os.path.dirname(os.path.abspath(path))
+    return values
+
+
+def _settings(path: str, table: dict[str, Any], is_own: bool, inner: tuple[str, ...] = ()) -> Settings:
+    """The settings of a file with this table; `inner` has the files that are based on it."""
+    values = _values(path, table, "" if is_own else f"[tool.{TABLE}] ")
+    source = os.path.abspath(path)
+    folder = os.path.dirname(source)
     if "baseline" in values:
         values["baseline"] = os.path.join(folder, values["baseline"])
-    return Settings(root=folder, source=os.path.abspath(path), **values)
+    if "extend" not in values:
+        return Settings(root=folder, source=source, **values)
+    values["extend"] = base = os.path.join(folder, values["extend"])
+    if os.path.realpath(base) in {os.path.realpath(each) for each in (*inner, source)}:
+        raise BadConfig(path, f"`extend`: {base} is based on this file itself")
+    return _based(_settings(base, *_table_named(base), (*inner, source)), values)._replace(root=folder, source=source)
+
+
+def _based(base: Settings, values: dict[str, Any]) -> Settings:
+    """The settings of a base with these fields on top: selectors as on the command line, what extends is added."""
+    selectors = (values.pop("select", None), values.pop("ignore", ()), values.pop("extend_select", ()))
+    added = {name: getattr(base, name) + values.pop(name, ()) for name in ("extend_exclude", "extend_fixable")}
+    return base.with_selectors(*selectors)._replace(**added, **values)

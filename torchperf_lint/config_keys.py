@@ -38,6 +38,7 @@ class Form(enum.Enum):
     SEVERITY = '`"error"`, `"warning"` or `"note"`'
     FILE = "path"
     COMMAND = "command line"
+    FLAG = "`true` or `false`"
 
 
 class Key(NamedTuple):
@@ -148,6 +149,12 @@ def _toml_name(value: Any) -> str:
     return names.get(type(value), "a list of other things" if isinstance(value, list) else "a date")
 
 
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise WrongType(f"must be true or false, not {_toml_name(value)}")
+    return value
+
+
 def _severity(value: Any) -> Severity:
     return checked_severity(value)
 
@@ -162,11 +169,19 @@ _READERS: dict[Form, Callable[[Any], Any]] = {
     Form.SEVERITY: _severity,
     Form.FILE: _file,
     Form.COMMAND: checked_command,
+    Form.FLAG: _flag,
 }
 
 KEYS = {
     key.name: key
     for key in (
+        Key(
+            "extend",
+            Form.FILE,
+            "a configuration file that this one is based on; relative to this file",
+            "none",
+            '"base.toml"',
+        ),
         Key("select", Form.SELECTORS, "the rules to run", "those that are on by default", '["TPL1"]', "--select"),
         Key("ignore", Form.SELECTORS, "rules to leave out", "none", '["dataloader-no-workers"]', "--ignore"),
         Key(
@@ -200,6 +215,38 @@ KEYS = {
             "none",
             '["generated/"]',
             "--extend-exclude",
+        ),
+        Key(
+            "force-exclude",
+            Form.FLAG,
+            "whether files that are named are left out as well, as in pre-commit",
+            "`false`",
+            "true",
+            "--force-exclude",
+        ),
+        Key(
+            "fixable",
+            Form.SELECTORS,
+            "the rules whose fixes are applied; those of others are only shown",
+            "all",
+            '["TPL1"]',
+            "--fixable",
+        ),
+        Key(
+            "unfixable",
+            Form.SELECTORS,
+            "rules whose fixes are only shown",
+            "none",
+            '["TPL402"]',
+            "--unfixable",
+        ),
+        Key(
+            "extend-fixable",
+            Form.SELECTORS,
+            "rules whose fixes are applied in addition to those of `fixable`",
+            "none",
+            '["TPL102"]',
+            "--extend-fixable",
         ),
         Key(
             "target-torch",

@@ -73,6 +73,8 @@ def _of_form(form: Form) -> dict[str, Any]:
             return {"enum": [each.value for each in Severity]}
         case Form.FILE:
             return {"type": "string", "pattern": _NOT_BLANK}
+        case Form.FLAG:
+            return {"type": "boolean"}
         case Form.COMMAND:
             return {"type": "string", "pattern": _WORDS}
 

@@ -24,6 +24,7 @@ from torchperf_lint.engine.mishaps import told
 from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook
 from torchperf_lint.engine.plugins import BadPlugin
 from torchperf_lint.engine.runner import FileReport, check_source
+from torchperf_lint.engine.suppress import Comments
 from torchperf_lint.knowledge.hints import BadName, Hints, checked_names
 from torchperf_lint.knowledge.versions import BadVersion, Target, parse_version
 from torchperf_lint.report import NOT_CHECKED, printable
@@ -81,7 +82,7 @@ class _Checker:
             completed(self.target, self._path, data, self.rules) if in_project else self.target,
             self.hints,
             program=(lambda: _projects(self.hints, self.cache).around(self._path)) if in_project else None,
-            noqa=False,
+            comments=Comments.OURS,
             report_unused=False,
             least=self.least,
         )

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from torchperf_lint import __version__
-from torchperf_lint.config import Settings, load
+from torchperf_lint.config import Settings, load, pair
 from torchperf_lint.config_keys import WrongType, checked_command, checked_files, checked_globs, checked_selectors
 from torchperf_lint.engine.findings import BadConfidence, BadSeverity, checked_confidence, checked_severity
 from torchperf_lint.engine.globs import BadGlob
@@ -31,6 +31,7 @@ other commands:
   torchperf-lint verify RULE    run the rule's programs before and after the fix, and compare (needs torch)
   torchperf-lint profile TRACE  the waits in a trace of torch.profiler, line by line, with the findings there
   torchperf-lint server         a language server for editors (needs pygls)
+  torchperf-lint clean          remove the caches in this folder and its project
   torchperf-lint check PATHS    the same as without `check`
   torchperf-lint generate-shell-completion SHELL
                                 completion for bash, zsh, fish and others (needs shtab)
@@ -60,6 +61,8 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = check_parser()
     options = parser.parse_args(arguments)
     options.given = arguments
+    options.fix |= options.fix_only
+    options.config, options.pairs = _configuration(options.config, parser)
     if not options.paths:
         options.paths = ["."] if options.stdin_filename is None else [STANDARD_INPUT]
     at_odds = _at_odds(options)
@@ -68,13 +71,22 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
+def _configuration(given: Sequence[str], parser: argparse.ArgumentParser) -> tuple[str | None, list[str]]:
+    """The file and the pairs `key = value` among the values of `--config`."""
+    pairs = [each for each in given if "=" in each and not os.path.exists(each)]
+    files = [each for each in given if each not in pairs]
+    if len(files) > 1:
+        parser.error(f"--config names one file: {files[0]} cannot stand beside {files[1]}")
+    return (files[0] if files else None), pairs
+
+
 def _at_odds(options: argparse.Namespace) -> str | None:
     """Why the options do not go together; None if they do."""
     reads_input = STANDARD_INPUT in options.paths
     if options.stdin_filename is not None and options.paths != [STANDARD_INPUT]:
         return "--stdin-filename names what is read from standard input: it cannot stand beside a path but `-`"
     if options.isolated and options.config is not None:
-        return "--isolated reads no configuration file: it cannot stand beside --config"
+        return "--isolated reads no configuration file: it cannot stand beside --config FILE"
     if options.jobs is not None and options.executor not in (None, "processes"):
         return "--jobs counts processes of this machine: it cannot stand beside --executor dask=..."
     if options.statistics and options.output_format not in COUNTABLE:
@@ -85,6 +97,8 @@ def _at_odds(options: argparse.Namespace) -> str | None:
             return f"{name} takes the findings as they are: it cannot stand beside {beside[0]}"
         if given and reads_input:
             return f"{name} is for files: it cannot stand beside the path `-`"
+    if options.add_noqa and options.ignore_noqa:
+        return "--add-noqa heeds the comments that there are: it cannot stand beside --ignore-noqa"
     if options.check_with is not None or options.checked:
         name = "--checked" if options.check_with is None else "--check-with"
         if options.checked and options.check_with is not None:
@@ -101,6 +115,11 @@ def _at_odds(options: argparse.Namespace) -> str | None:
         return "--write-baseline takes all findings: it cannot stand beside --changed-since"
     if options.no_baseline and (options.baseline is not None or options.write_baseline):
         return "--no-baseline cannot stand beside --baseline or --write-baseline"
+    if options.watch:
+        exclusive = ("fix", "diff", "add_noqa", "write_baseline", "output_file", "show_files", "show_settings")
+        others = [_option(each) for each in exclusive if getattr(options, each)] + ["the path `-`"] * reads_input
+        if others:
+            return f"--watch prints what is found in files: it cannot stand beside {others[0]}"
     if options.show_files and reads_input:
         return "--show-files is for files: it cannot stand beside the path `-`"
     return None
@@ -121,12 +140,13 @@ def check_parser(*, with_paths: bool = True) -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     if with_paths:
-        paths = "files and folders, or - for standard input (default .)"
+        paths = "files and folders, or - for standard input (default . or, with --stdin-filename, -)"
         add("paths", nargs="*", metavar="PATH", help=paths)
     add("--version", action="version", version=f"torchperf-lint {__version__}")
 
     add = parser.add_argument_group("fixes").add_argument
     add("--fix", action="store_true", help="apply the safe fixes")
+    add("--fix-only", action="store_true", help="the same, without a report of what remains and with exit status 0")
     add("--unsafe-fixes", action="store_true", help="with --fix or --diff: the unsafe fixes as well")
     add("--diff", action="store_true", help="show what --fix would change, write nothing")
     add(
@@ -136,6 +156,14 @@ def check_parser(*, with_paths: bool = True) -> argparse.ArgumentParser:
         help="with --fix: keep the fixes only as far as this command passes, such as 'pytest -q'",
     )
     add("--checked", action="store_true", help="the same with the command of the setting `check-with`")
+    add("--show-fixes", action="store_true", help="list what was fixed with --quiet, too")
+    add("--fixable", action="extend", type=_selected, metavar="RULES", help="apply the fixes of these rules only")
+    add(
+        "--unfixable", action="extend", type=_listed, metavar="RULES", default=[], help="only show fixes of these rules"
+    )
+    add(
+        "--extend-fixable", action="extend", type=_listed, metavar="RULES", default=[], help="apply these fixes as well"
+    )
     add("--add-noqa", action="store_true", help="write a `# noqa` comment behind each finding")
 
     add = parser.add_argument_group("rules").add_argument
@@ -170,6 +198,7 @@ def check_parser(*, with_paths: bool = True) -> argparse.ArgumentParser:
         metavar="GLOB:RULE",
         help="the same, in addition to the configuration's",
     )
+    add("--ignore-noqa", action="store_true", help="report what comments silence as well")
     add("--target-torch", type=_version, metavar="VERSION", help="the torch version that the code runs on")
     add(
         "--target-torchmetrics", type=_version, metavar="VERSION", help="the torchmetrics version that the code runs on"
@@ -191,6 +220,8 @@ def check_parser(*, with_paths: bool = True) -> argparse.ArgumentParser:
         default=[],
         help="leave out these files in addition",
     )
+    add("--force-exclude", action="store_true", help="leave out files that are named as well")
+    add("-w", "--watch", action="store_true", help="check again whenever a file changes (needs watchfiles)")
     add("--show-files", action="store_true", help="print the files that would be checked, and check none")
     add("--stdin-filename", metavar="PATH", help="the file name of the text on standard input")
     add("-j", "--jobs", type=_jobs, metavar="N", help="number of worker processes (default: as many as are useful)")
@@ -200,9 +231,15 @@ def check_parser(*, with_paths: bool = True) -> argparse.ArgumentParser:
         metavar="NAME",
         help="where files are checked: processes (default), or a cluster, dask=tcp://HOST:PORT",
     )
-    add("--no-cache", action="store_true", help="do not store anything for the next run")
+    add("-n", "--no-cache", action="store_true", help="do not store anything for the next run")
     add("--cache-dir", metavar="DIR", help="the cache's folder (default: .torchperf_lint_cache in the project's root)")
-    add("--config", metavar="FILE", help="read the configuration from this file")
+    add(
+        "--config",
+        action="append",
+        default=[],
+        metavar="FILE or KEY=VALUE",
+        help="read the configuration from this file; set one key, as in 'min-severity = \"error\"'",
+    )
     add("--isolated", action="store_true", help="read no configuration and no requirement files")
     add("--show-settings", action="store_true", help="print the settings in force, as TOML, and check nothing")
 
@@ -233,11 +270,17 @@ def check_parser(*, with_paths: bool = True) -> argparse.ArgumentParser:
         help="write the report into this file instead of standard output",
     )
     add("--statistics", action="store_true", help="print only the number of findings per rule")
-    add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
+    add("-e", "--exit-zero", action="store_true", help="exit with 0 even if there are findings")
     add("--fail-on", type=_severity, metavar="LEVEL", help="exit with 1 only for findings of at least this severity")
     add("--exit-non-zero-on-fix", action="store_true", help="exit with 1 if --fix changed a file")
     add("-q", "--quiet", action="store_true", help="print only the findings")
-    add("--no-color", action="store_true", help="print no colours, as with the environment variable NO_COLOR")
+    add(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="when colours are printed (default auto: on a terminal, unless NO_COLOR or FORCE_COLOR is set)",
+    )
+    add("--no-color", dest="color", action="store_const", const="never", help="the same as --color never")
     return parser
 
 
@@ -336,9 +379,10 @@ OF_SETTINGS = {
     **dict.fromkeys(
         ("select", "exclude", "target_torch", "target_torchmetrics", "min_confidence", "min_severity", "fail_on")
     ),
-    **dict.fromkeys(("per_file_ignores", "baseline", "check_with")),
+    **dict.fromkeys(("per_file_ignores", "baseline", "check_with", "fixable")),
     **dict.fromkeys(("ignore", "extend_select", "extend_exclude", "extend_per_file_ignores"), ()),
-    "no_baseline": False,
+    **dict.fromkeys(("unfixable", "extend_fixable", "pairs"), ()),
+    **dict.fromkeys(("no_baseline", "force_exclude"), False),
 }
 """What the options that change settings hold where none is given, for commands without them."""
 
@@ -353,6 +397,8 @@ OF_FIELDS = (
 def settings_for(options: argparse.Namespace) -> Settings:
     """The configuration with the command line's options applied; raise BadConfig or registry.UnknownSelector."""
     settings = Settings() if options.isolated else load(common_folder(options), options.config)
+    for text in options.pairs:
+        settings = settings._replace(**pair(text))
     given = (
         None if options.select is None else checked_selectors(options.select),
         checked_selectors(options.ignore),
@@ -361,6 +407,13 @@ def settings_for(options: argparse.Namespace) -> Settings:
     replaced = {name: getattr(options, name) for name in OF_FIELDS if getattr(options, name) is not None}
     if options.no_baseline:
         replaced["baseline"] = None
+    if options.force_exclude:
+        replaced["force_exclude"] = True
+    if options.fixable is not None:
+        replaced |= {"fixable": checked_selectors(options.fixable), "unfixable": (), "extend_fixable": ()}
+    fixing = settings._replace(**replaced)
+    replaced["unfixable"] = (*fixing.unfixable, *checked_selectors(options.unfixable))
+    replaced["extend_fixable"] = (*fixing.extend_fixable, *checked_selectors(options.extend_fixable))
     if options.exclude is not None:
         replaced["exclude"] = tuple(options.exclude)
     ignores = settings.per_file_ignores if options.per_file_ignores is None else _by_glob(options.per_file_ignores)

@@ -47,15 +47,17 @@ def _lines(outcome: Outcome, options: argparse.Namespace, context: Context) -> I
     found, name = outcome.diagnostics, options.output_format
     render = _renderer(options)
     if name == "summary" and not options.statistics:
-        if not options.quiet:
+        if options.show_fixes or not options.quiet:
             yield from of_fixes(outcome, "Fixed", context)
+        if not options.quiet:
             yield from totals(outcome)
         yield from render(found, context)
         return
     yield from render(found, context)
+    if name in FOR_PEOPLE and (options.show_fixes or not options.quiet):
+        yield from of_fixes(outcome, "Fixed", context)
     if options.quiet or name not in FOR_PEOPLE:
         return
-    yield from of_fixes(outcome, "Fixed", context)
     yield from totals(outcome)
     if name in WITH_OVERVIEW and not options.statistics and len(found) > MOST_IN_FULL:
         from torchperf_lint.report import overview

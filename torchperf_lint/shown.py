@@ -31,7 +31,7 @@ def show(options: argparse.Namespace, settings: Settings) -> int:
 
 def _show_files(options: argparse.Namespace, settings: Settings) -> int:
     """Print the files, one per row, as findings name them; only those where a changed line could be reported."""
-    found = discover(options.paths, excluded(settings), settings.root)
+    found = discover(options.paths, excluded(settings), settings.root, forced=settings.force_exclude)
     files = found.files
     if options.changed_since is not None:
         from torchperf_lint.adopt.changed import NoChanges, changes_since
@@ -61,6 +61,9 @@ def as_toml(settings: Settings) -> Iterator[str]:
         value = getattr(settings, key.field)
         if key.form is Form.IGNORES:
             continue
+        if name == "extend":  # its settings are among these
+            yield f"# {name}: {printable(value or key.absent)}"
+            continue
         if name == "exclude" and value is None:
             value = DEFAULT_EXCLUDE
         if value is None:
@@ -84,6 +87,8 @@ def as_toml(settings: Settings) -> Iterator[str]:
 def _toml(value: Any) -> str:
     if isinstance(value, enum.Enum):
         value = value.value
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, str):
         return _text(value)
     return f"[{', '.join(map(_text, value))}]"

@@ -139,7 +139,7 @@ class Cluster:
         from importlib.util import find_spec
 
         if find_spec("distributed") is None:
-            raise Unusable("dask is not installed: pip install 'torchperf-lint[dask]'")
+            raise Unusable("dask is not installed: pip install distributed")
         self._address = address
         self._client: Any = None
         self._quiet = contextlib.ExitStack()

@@ -40,19 +40,26 @@ class Discovery(NamedTuple):
 
 
 def discover(
-    paths: Iterable[str], exclude: Sequence[str] = DEFAULT_EXCLUDE, root: str = ".", most_entries: int | None = None
+    paths: Iterable[str],
+    exclude: Sequence[str] = DEFAULT_EXCLUDE,
+    root: str = ".",
+    most_entries: int | None = None,
+    *,
+    forced: bool = False,
 ) -> Discovery:
     """The Python files (`.py`) and notebooks (`.ipynb`) under `paths`; the order of `paths` does not matter.
 
     A file that is named explicitly is always included, and fails if it is not Python. Folders are searched without what
     `.gitignore` files and `exclude` (lines as in a `.gitignore`, relative to `root`) exclude. A `.gitignore` above an
     explicitly named folder that excludes the folder itself does not count below it. Links to folders are not followed:
-    their target is in the project at its own place, or is not the project's. Each file is returned once.
-    Where the folders hold more than `most_entries`, nothing is found.
+    their target is in the project at its own place, or is not the project's. Each file is returned once. Where the
+    folders hold more than `most_entries`, nothing is found. With `forced`, what a search of `root` would leave out is
+    left out where it is named, too.
     """
     search = _Search(_Exclusion(exclude, os.path.abspath(root)), most_entries)
     for path in sorted({_tidy(path) for path in paths}):
-        search.add(path)
+        if not forced or left_out(path, exclude, root) is None:
+            search.add(path)
     if search.entries_left is not None and search.entries_left < 0:
         return Discovery((), ())
     return Discovery(tuple(sorted(search.shown())), tuple(sorted(search.failures)), tuple(search.leftovers))
@@ -64,7 +71,7 @@ def left_out(path: str, exclude: Sequence[str] = DEFAULT_EXCLUDE, root: str = ".
     inside = os.path.relpath(place, top)
     if inside.startswith(".."):
         return None
-    exclusion, is_folder = _Exclusion(exclude, top), False
+    exclusion, is_folder = _Exclusion(exclude, top), os.path.isdir(place)
     found = None
     while place != top:
         if exclusion.leaves_out(os.path.basename(place), place, is_folder) or _ignored(

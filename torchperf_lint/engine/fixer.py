@@ -8,6 +8,7 @@ from torchperf_lint.engine.edit_merge import compatible, moved
 from torchperf_lint.engine.findings import LATER, Applied, Confidence, Safety
 from torchperf_lint.engine.layout import STANDARD_LENGTH, laid_out
 from torchperf_lint.engine.runner import FileReport, check_source
+from torchperf_lint.engine.suppress import Comments
 from torchperf_lint.engine.trial import Rejected, edits_of, has_lessened, offered, written
 from torchperf_lint.syntax.source import Source
 
@@ -73,30 +74,38 @@ def fix_source(
     unsafe: bool,
     *,
     program: Callable[[], Program] | None = None,
-    noqa: bool = True,
+    comments: Comments = Comments.ALL,
     report_unused: bool = True,
     least: Confidence = Confidence.LIKELY,
+    held: frozenset[str] = frozenset(),
     line_length: int = STANDARD_LENGTH,
     spared: frozenset[tuple[str, int]] = frozenset(),
     chosen: frozenset[tuple[str, int]] | None = None,
 ) -> FixReport:
     """Fix the bytes of one file; never raises because of the file's content.
 
-    SAFE fixes are applied and, with `unsafe`, UNSAFE ones; SHOWN ones never. A fix is withdrawn, and reported as
-    such, if its result does not parse or does not reduce its rule's findings. Where the passes do not converge,
-    the state with the fewest findings is returned. The fixes are laid out for lines of `line_length` columns.
-    `least` is as for `check_source`. `spared` has the code and start of findings that are neither fixed nor reported,
-    `chosen` the keys of the only fixes to apply (None: all), as `Applied` has them.
+    SAFE fixes are applied and, with `unsafe`, UNSAFE ones; SHOWN ones never. A fix is withdrawn, and reported as such,
+    if its result does not parse or does not reduce its rule's findings. Where the passes do not converge, the state
+    with the fewest findings is returned. The fixes are laid out for lines of `line_length` columns. `comments`, `least`
+    and `held` are as for `check_source`. `spared` has the code and start of findings that are neither fixed nor
+    reported, `chosen` the keys of the only fixes to apply (None: all), as `Applied` has them.
     """
 
     def check(text: bytes) -> FileReport:
         subject = (path, text, rules, target, hints)
-        return check_source(*subject, program=program, noqa=noqa, report_unused=report_unused, least=least)
+        return check_source(
+            *subject, program=program, comments=comments, report_unused=report_unused, least=least, held=held
+        )
 
     def tried(report: FileReport, text: bytes) -> FileReport:
         subject = (report, path, text, rules, target, hints)
         return offered(
-            *subject, program=program, noqa=noqa, report_unused=report_unused, least=least, line_length=line_length
+            *subject,
+            program=program,
+            comments=comments,
+            report_unused=report_unused,
+            least=least,
+            line_length=line_length,
         )
 
     def finished(state: _State) -> FixReport:

@@ -16,6 +16,7 @@ from torchperf_lint.engine.results import Fingerprint
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.scan import rules_worth_running
 from torchperf_lint.engine.store import settled, status_of
+from torchperf_lint.engine.suppress import Comments
 from torchperf_lint.engine.trial import offered
 from torchperf_lint.syntax.identity import digest_of
 
@@ -47,7 +48,8 @@ class Job(NamedTuple):
 
     `own_versions`: versions that `target` leaves open, and the length of lines, are looked up in the project's own
     files. `spared`: findings, by code and start, that FIX and TRY neither fix nor report. `keeps`: the result has a
-    fingerprint, to be stored. `chosen`: keys of the only fixes to apply, as for `fix_source`.
+    fingerprint, to be stored. `chosen`: keys of the only fixes to apply, as for `fix_source`. `comments` and `held` are
+    as for `check_source`.
     """
 
     path: str
@@ -62,6 +64,8 @@ class Job(NamedTuple):
     spared: frozenset[tuple[str, int]] = frozenset()
     keeps: bool = False
     chosen: frozenset[tuple[str, int]] | None = None
+    comments: Comments = Comments.ALL
+    held: frozenset[str] = frozenset()
 
 
 class Result(NamedTuple):
@@ -178,8 +182,10 @@ def run_on_python(
         fixed = fix_source(
             *subject,
             program=program,
+            comments=job.comments,
             report_unused=job.report_unused,
             least=job.least,
+            held=job.held,
             line_length=length(),
             spared=job.spared,
             chosen=job.chosen,
@@ -213,11 +219,23 @@ def _checked(
 
     subject = (job.path, data, rules, target, job.hints)
     around = None if program is None else noted
-    report = check_source(*subject, program=around, report_unused=job.report_unused, least=job.least)
+    report = check_source(
+        *subject,
+        program=around,
+        comments=job.comments,
+        report_unused=job.report_unused,
+        least=job.least,
+        held=job.held,
+    )
     length = line_length() if any(each.fix for each in report.diagnostics) else None
     if length is not None:
         report = offered(
-            *(report, *subject), program=around, report_unused=job.report_unused, least=job.least, line_length=length
+            *(report, *subject),
+            program=around,
+            comments=job.comments,
+            report_unused=job.report_unused,
+            least=job.least,
+            line_length=length,
         )
     because = [step for found in report.diagnostics for step in found.because]
     dependencies = asked[0].dependencies_of(job.path, because) if asked and job.keeps else None

@@ -15,6 +15,7 @@ from torchperf_lint.engine.project_root import folder_left_out, layout_of, root_
 from torchperf_lint.engine.replacing import remove_leftover, write_atomically
 from torchperf_lint.engine.results import Results
 from torchperf_lint.engine.runner import FileReport
+from torchperf_lint.engine.suppress import Comments
 from torchperf_lint.syntax.identity import digest_of, keys_of
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ def check_paths(
     wanted: Callable[[str], bool] = lambda path: True,
     spared: Mapping[str, frozenset[tuple[str, int]]] | None = None,
     chosen: Mapping[str, frozenset[tuple[str, int]]] | None = None,
+    comments: Comments = Comments.ALL,
+    held: frozenset[str] = frozenset(),
+    forced: bool = False,
 ) -> Iterator[Result]:
     """Yield the result of every file under `paths`, sorted by path, the same for any number of `jobs`.
 
@@ -55,22 +59,24 @@ def check_paths(
     checked. `rules_for` and `reports_unused` (whether TPL001 is on) are called per file, in this process. `exclude` and
     `root` are as for `files.discover`, `cache` as for `gather`. `jobs` None uses one process per available core, if
     `executor` (see `checked_executor`) starts processes. `progress` is called with the number of checked files and
-    their total. An unreadable file gives a result with a failure. `own_versions` and `least` are as in Job. Only
-    files that are `wanted` get a result, judged as parts of the same project. `spared` and `chosen` have those of Job
-    by path. Raise `Unusable` where the executor fails, before anything is written.
+    their total. An unreadable file gives a result with a failure. `own_versions` and `least` are as in Job. Only files
+    that are `wanted` get a result, judged as parts of the same project. `spared` and `chosen` have those of Job by
+    path; `comments` and `held` are as in Job, `forced` as for `files.discover`. Raise `Unusable` where the executor
+    fails, before anything is written.
     """
     requirements.cache_clear()
     line_lengths.cache_clear()
-    found = discover(paths, exclude, root)
+    found = discover(paths, exclude, root, forced=forced)
     for folder in found.leftovers:
         remove_leftover(folder)
     work = [
-        Job(path, codes, target, hints, action, unsafe, reports_unused(path), own_versions, least, held, chosen=only)
+        Job(path, codes, target, hints, *asked, each, False, only, comments, held)
         for path in found.files
         if wanted(path)
         for codes in [tuple(rule.code for rule in rules_for(path))]
-        for held in [spared.get(path, frozenset()) if spared else frozenset()]
+        for each in [spared.get(path, frozenset()) if spared else frozenset()]
         for only in [chosen.get(path) if chosen else None]
+        for asked in [(action, unsafe, reports_unused(path), own_versions, least)]
     ]
     workers = workers_of(executor, jobs)
     snapshot = functools.cache(functools.partial(_gathered, found.files, hints, cache, workers))
@@ -169,12 +175,14 @@ def _told(work: Sequence[Job], keys: dict[str, str], kept: Results) -> dict[str,
 
 def _asked(job: Job) -> str:
     """A job's name, without the settings that a run shares."""
-    return _name_of_job(job.codes, job.report_unused, job.least)
+    return _name_of_job(job.codes, job.report_unused, job.least, job.comments, tuple(sorted(job.held)))
 
 
 @functools.cache
-def _name_of_job(codes: tuple[str, ...], report_unused: bool, least: Confidence) -> str:
-    return digest_of(repr((codes, report_unused, least.value)).encode())[:16]
+def _name_of_job(
+    codes: tuple[str, ...], report_unused: bool, least: Confidence, comments: Comments, held: tuple[str, ...]
+) -> str:
+    return digest_of(repr((codes, report_unused, least.value, comments.value, held)).encode())[:16]
 
 
 def _counted(

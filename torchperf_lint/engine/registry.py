@@ -133,6 +133,13 @@ def reports_unused(
     return _is_on(UNUSED_SUPPRESSION, UNUSED_SUPPRESSION_NAME, True, selected, ignored, extended)
 
 
+def held(
+    fixable: Iterable[str] | None = None, unfixable: Iterable[str] = (), extended: Iterable[str] = ()
+) -> frozenset[str]:
+    """The codes whose fixes are only shown, by selectors as for `select`; `fixable` None means all rules."""
+    return frozenset(code for code, name in _known() if not _is_on(code, name, True, fixable, unfixable, extended))
+
+
 def _is_on(
     code: str,
     name: str,

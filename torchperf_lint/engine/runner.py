@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Confidence, Diagnostic, Failure, Fix, NoFix, Safety
 from torchperf_lint.engine.mishaps import one_line, told
 from torchperf_lint.engine.scan import rules_worth_running
-from torchperf_lint.engine.suppress import Suppressions, mentions_ours
+from torchperf_lint.engine.suppress import Comments, Suppressions, mentions_ours
 from torchperf_lint.syntax.recursion import NoRoom, with_room
 from torchperf_lint.syntax.source import Source, Unreadable
 
@@ -41,17 +41,19 @@ def check_source(
     hints: Hints,
     *,
     program: Callable[[], Program] | None = None,
-    noqa: bool = True,
+    comments: Comments = Comments.ALL,
     report_unused: bool = True,
     least: Confidence = Confidence.LIKELY,
+    held: frozenset[str] = frozenset(),
 ) -> FileReport:
     """Check the bytes of one file; never raises because of the file's content.
 
     `program` gives the file's project and is called only if a rule may report something; without it, the file is
     checked on its own.
-    `noqa` False disregards `# noqa` comments. `report_unused` says whether TPL001 is on: suppressions that
-    name one of `rules` and silence nothing. `least` is the confidence that a diagnostic must have; a suppression of one
-    that has less is not unused. The diagnostics are sorted by place, then code.
+    `comments` says which suppressions count. `report_unused` says whether TPL001 is on: suppressions that name one of
+    `rules` and silence nothing. `held` has the codes whose fixes are only shown. `least` is the confidence that a
+    diagnostic must have; a suppression of one that has less is not unused. The diagnostics are sorted by place, then
+    code.
     """
     enabled = [rule for rule in rules if may_speak(rule, target)]
     triggered = rules_worth_running(data, enabled, accelerated=program is not None)
@@ -65,7 +67,7 @@ def check_source(
         reason = f"larger than {LARGEST // 1_000_000} MB, not checked"
         return FileReport() if quiet else FileReport((), Failure(path, None, None, reason))
     judge = functools.partial(
-        _judged, path, data, enabled, triggered, target, hints, around, noqa, report_unused, least
+        _judged, path, data, enabled, triggered, target, hints, around, comments, report_unused, least, held
     )
     if not triggered:
         return judge()
@@ -83,14 +85,15 @@ def _judged(
     target: Target,
     hints: Hints,
     around: Program | None,
-    noqa: bool,
+    comments: Comments,
     report_unused: bool,
     least: Confidence,
+    held: frozenset[str],
 ) -> FileReport:
     """Parse the file and run the triggered rules."""
     try:
         source = Source(path, data)
-        suppressions = Suppressions(source, noqa=noqa)
+        suppressions = Suppressions(source, comments)
         if suppressions.cover_the_file:
             return FileReport()
         if not triggered:
@@ -124,7 +127,7 @@ def _judged(
         model.take_apart()
     ran = [rule for rule in enabled if rule.code not in broken]
     unsilenced = suppressions.sift(found, ran, report_unused=report_unused)
-    kept = [each for each in unsilenced if each.confidence.satisfies(least)]
+    kept = [_only_shown(each) if each.code in held else each for each in unsilenced if each.confidence.satisfies(least)]
     kept.sort(key=lambda each: (each.start, each.code, each.end, each.message))
     return FileReport(tuple(kept), _broken(path, broken) if broken else None)
 
@@ -168,6 +171,10 @@ def diagnostic_of(rule: Rule, finding: Finding, source: Source, model: Model) ->
 
 def _with_assumption(fix: Fix, rule: Rule) -> Fix:
     return fix._replace(assumes=(fix.assumes or rule.assumes) if fix.safety is Safety.UNSAFE else "")
+
+
+def _only_shown(found: Diagnostic) -> Diagnostic:
+    return found if found.fix is None else found._replace(fix=found.fix._replace(safety=Safety.SHOWN))
 
 
 def _from_here(step: Because, path: str) -> Because:

@@ -63,14 +63,21 @@ def mentions_ours(data: bytes) -> bool:
     return (b"noqa" in lowered or b"torchperf" in lowered) and _OURS.search(lowered) is not None
 
 
+class Comments(enum.Enum):
+    """Which comments silence findings; OURS are all but those that are left to flake8."""
+
+    ALL = "all"
+    OURS = "ours"
+    NONE = "none"
+
+
 class Suppressions:
     """The suppressions of one file; its comments are read at the first query that needs them."""
 
-    def __init__(self, source: Source, *, noqa: bool = True) -> None:
-        """`noqa` False leaves `# noqa` to another tool (flake8) and keeps suppressions of the whole file."""
+    def __init__(self, source: Source, comments: Comments = Comments.ALL) -> None:
         self._source = source
-        self._noqa = noqa
-        self._lowered = source.utf8.lower()
+        self._noqa = comments is Comments.ALL
+        self._lowered = source.utf8.lower() if comments is not Comments.NONE else b""
 
     @property
     def cover_the_file(self) -> bool:

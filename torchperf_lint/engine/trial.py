@@ -12,6 +12,7 @@ from torchperf_lint.engine.findings import Confidence, NoFix, Safety
 from torchperf_lint.engine.layout import STANDARD_LENGTH, laid_out
 from torchperf_lint.engine.registry import UNUSED_SUPPRESSION
 from torchperf_lint.engine.runner import check_source
+from torchperf_lint.engine.suppress import Comments
 from torchperf_lint.syntax.parsing import fault_of
 from torchperf_lint.syntax.source import Source, Unreadable
 
@@ -82,7 +83,7 @@ def offered(
     hints: Hints,
     *,
     program: Callable[[], Program] | None = None,
-    noqa: bool = True,
+    comments: Comments = Comments.ALL,
     report_unused: bool = True,
     least: Confidence = Confidence.LIKELY,
     line_length: int = STANDARD_LENGTH,
@@ -114,7 +115,7 @@ def offered(
             after = check_source(
                 *(path, result, asked, target, hints),
                 program=None if program is None else _beside(program, path, result, stack),
-                noqa=noqa,
+                comments=comments,
                 report_unused=report_unused and unused,
                 least=least,
             )

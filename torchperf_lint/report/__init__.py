@@ -24,6 +24,9 @@ FORMATS = {
     "gitlab": "gitlab",
     "junit": "junit",
     "checkstyle": "checkstyle",
+    "pylint": "pylint",
+    "azure": "azure",
+    "rdjson": "rdjson",
     "sarif": "sarif",
     "html": "html",
 }

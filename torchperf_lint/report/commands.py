@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.report import printable
@@ -14,9 +15,12 @@ if TYPE_CHECKING:
     from torchperf_lint.report import Context
 
 _FLAGS = frozenset(
-    "--statistics --exit-zero --exit-non-zero-on-fix --quiet --no-color --fix --diff --unsafe-fixes".split()
+    "--statistics --exit-zero --exit-non-zero-on-fix --quiet --no-color --fix --fix-only --show-fixes --diff --watch"
+    " --unsafe-fixes".split()
 )
-_WITH_VALUE = ("--output-format", "--output-file", "--fail-on")
+_WITH_VALUE = ("--output-format", "--output-file", "--fail-on", "--color")
+_SHORT_FLAGS = str.maketrans("", "", "qew")
+"""The letters of such flags, which are left out."""
 
 
 class Command(NamedTuple):
@@ -46,12 +50,11 @@ def what_is_checked(arguments: Sequence[str]) -> list[str]:
 
 
 def _keep_short(argument: str, left: list[str], kept: list[str]) -> None:
-    """What is kept of one-letter options in one argument, such as `-qj4`."""
-    letters = argument[1:].lstrip("q")
-    before_file, about_file, file = letters.partition("o")
-    if before_file.startswith("j") or not about_file:
-        kept.extend([f"-{letters}"] if letters else [])
-    elif not file:
+    """What is kept of one-letter options in one argument, such as `-qj4`; `j` and `o` take what follows."""
+    flags, option, value = re.fullmatch(r"-([^jo]*)([jo]?)(.*)", argument, re.DOTALL).groups()  # type: ignore[union-attr]
+    letters = flags.translate(_SHORT_FLAGS) + (option + value if option == "j" else "")
+    kept.extend([f"-{letters}"] if letters else [])
+    if option == "o" and not value:
         del left[-1:]
 
 

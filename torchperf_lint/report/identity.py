@@ -7,7 +7,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import file_of
+from torchperf_lint.engine.findings import CellPath, file_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,6 +52,11 @@ def below(path: str, folder: str) -> str | None:
 def absolute(path: str) -> str:
     """The absolute path, of a cell's notebook too; standard input has none and keeps its name."""
     return path if path == STANDARD_INPUT else os.path.abspath(file_of(path))
+
+
+def row_in_file(diagnostic: Diagnostic) -> int:
+    """The row in the file; 1 in a notebook, whose cells count their own."""
+    return 1 if isinstance(diagnostic.path, CellPath) else diagnostic.row
 
 
 def well_formed(text: str) -> str:

@@ -119,6 +119,7 @@ class Judge:
             program=None if program is None else lambda: program,
             report_unused=settings.reports_unused_in(path),
             least=settings.min_confidence,
+            held=settings.held,
         )
 
     def offers(self, text: Text, settings: Settings, report: FileReport) -> FileReport:
@@ -154,7 +155,7 @@ class Judge:
         codes = tuple(rule.code for rule in subject.rules)
         unused = settings.reports_unused_in(subject.path)
         asked = (action, False, unused, True, settings.min_confidence, spared)
-        job = Job(subject.path, codes, subject.target, settings.hints, *asked)
+        job = Job(subject.path, codes, subject.target, settings.hints, *asked, held=settings.held)
         return run_on(job, subject.text.data, None if program is None else lambda: program)
 
     def _subject(self, text: Text, settings: Settings) -> Subject | None:

@@ -85,7 +85,7 @@ class Linter:
             codes = tuple(rule.code for rule in settings.rules_for(path))
             # Unused suppressions do not concern waits.
             asked = (action, unsafe, False, True, settings.min_confidence)
-            work.append(Job(path, codes, settings.target, settings.hints, *asked))
+            work.append(Job(path, codes, settings.target, settings.hints, *asked, held=settings.held))
         with contextlib.closing(Processes(self._jobs)) as workers:
             return list(workers.judged(work, self._snapshot))
 

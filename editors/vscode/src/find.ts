@@ -31,7 +31,7 @@ export interface Missing {
 /** Why a command is no server; undefined where it is one. */
 export type Probe = (command: Command) => Promise<string | undefined>;
 
-const EXTRA = "torchperf-lint[server]";
+const EXTRA = "/path/to/torchperf-lint[server]";
 const PATIENCE = 60_000; // milliseconds; the first start of an environment on a slow disk takes seconds
 
 export async function findServer(

@@ -87,8 +87,8 @@ export class Session {
 
   private async complain(missing: Missing): Promise<void> {
     this.output.error(missing.message);
-    this.output.info(`to install it: ${missing.install}`);
-    const message = `${missing.message} To install it: ${missing.install}`;
+    this.output.info(`to install it from a checkout: ${missing.install}`);
+    const message = `${missing.message} To install it from a checkout: ${missing.install}`;
     const chosen = await window.showErrorMessage(message, COPY, SETTINGS, OUTPUT);
     if (chosen === COPY) {
       await env.clipboard.writeText(missing.install);

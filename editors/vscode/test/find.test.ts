@@ -80,7 +80,7 @@ test("where it is missing, what was tried is told, and how to install it", async
     assert.deepEqual(await found(settings, python, "", /nothing/), {
       kind: "missing",
       message: `The server of torchperf-lint was not found. ${tried}.`,
-      install: `${installer} -m pip install "torchperf-lint[server]"`,
+      install: `${installer} -m pip install "/path/to/torchperf-lint[server]"`,
     });
   }
 });

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, test } from "node:test";
 import { activate, deactivate } from "../src/extension";
 import { configure, context, reset, state, withPython } from "./vscode";
 
-const INSTALL = `/nowhere/python -m pip install "torchperf-lint[server]"`;
+const INSTALL = `/nowhere/python -m pip install "/path/to/torchperf-lint[server]"`;
 
 beforeEach(() => {
   reset();
@@ -65,5 +65,5 @@ test("a Python extension that fails is as good as none", async () => {
   state.extensions["ms-python.python"] = { isActive: true, exports: { environments: {} } };
   await start();
   assert.ok(state.messages[0]?.includes("the setting torchperfLint.path (/nowhere/torchperf-lint)"));
-  assert.ok(state.messages[0]?.endsWith(`python -m pip install "torchperf-lint[server]"`));
+  assert.ok(state.messages[0]?.endsWith(`python -m pip install "/path/to/torchperf-lint[server]"`));
 });
