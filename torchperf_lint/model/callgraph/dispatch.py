@@ -82,12 +82,9 @@ class Lookups:
 
     def _bound_to(self, name: str, function: FunctionInfo, text: str, calls: int) -> bool | None:
         """The same for a name, by its bindings in the function and by the callers' arguments."""
-        given: list[tuple[ast.expr, FunctionInfo]] = []
-        for node in function.nodes:
-            if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
-                given.append((node.value, function))
-            elif isinstance(node, (ast.For, ast.comprehension)) and dotted(node.target) == name:
-                given += self._elements(node.iter, function)
+        bound, walked = function.note(("looked up", name, function), lambda: _bindings(name, function))
+        given = [(each, function) for each in bound]
+        given += [found for each in walked for found in self._elements(each, function)]
         found = [self._may_be(each, where, text, calls) for each, where in given]
         if name in function.parameter_names:
             found += self._given(name, function, text, calls)
@@ -131,6 +128,17 @@ def _stored(
             return []
         found.append((parent.value, store.function))
     return found
+
+
+def _bindings(name: str, function: FunctionInfo) -> tuple[list[ast.expr], list[ast.expr]]:
+    """The expressions that the function assigns to the name, and those whose elements its loops give it."""
+    bound, walked = [], []
+    for node in function.nodes:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+            bound.append(node.value)
+        elif isinstance(node, (ast.For, ast.comprehension)) and dotted(node.target) == name:
+            walked.append(node.iter)
+    return bound, walked
 
 
 def _is_written(name: ast.expr, text: str, index: Index) -> bool:
