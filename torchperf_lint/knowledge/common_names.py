@@ -44,3 +44,6 @@ COMMON_METHODS = TENSOR_METHODS.union(
     "valid validation_step warmup zero_grad".split()
 )
 """Names of the Python data model and of its libraries, of tensors and modules, and verbs that any class may have."""
+
+DELEGATED_STEPS = frozenset({"training_step", "validation_step", "test_step", "predict_step"})
+"""Steps of frameworks' modules that may hand their batch on to a method of the same name of another object."""

@@ -7,7 +7,7 @@ import builtins
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import hooks
-from torchperf_lint.knowledge.common_names import TENSOR_METHODS
+from torchperf_lint.knowledge.common_names import DELEGATED_STEPS, TENSOR_METHODS
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import class_unions, hierarchy
 from torchperf_lint.model.domain.flows import Flow, Handing
@@ -223,6 +223,18 @@ def grade(inference: ValueQuestions, record: CallRecord, function: FunctionInfo)
     if is_another(inference, record, function):
         return None
     return Grade.BY_HIERARCHY if hierarchy.may_mean(inference, record, function) else Grade.BY_NAME
+
+
+def delegating_callers(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
+    """The steps of other objects that hand their batch on to this one, by class hierarchy alone."""
+    if function.cls is None or function.name not in DELEGATED_STEPS:
+        return []
+    possible = possible_callers(inference, function)
+    return [
+        each
+        for each in possible
+        if each.function.name == function.name and grade(inference, each, function) is Grade.BY_HIERARCHY
+    ]
 
 
 def may_be_by_hierarchy(inference: ValueQuestions, record: CallSite, function: FunctionInfo) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.knowledge.common_names import COMMON_METHODS
+from torchperf_lint.knowledge.common_names import COMMON_METHODS, DELEGATED_STEPS
 from torchperf_lint.model.domain.values import Device, Kind
 from torchperf_lint.model.project.exports import LibraryName
 from torchperf_lint.model.syntax.index import dotted
@@ -33,7 +33,9 @@ def may_mean(inference: ValueQuestions, record: CallRecord, function: FunctionIn
     callee, receiver = home.parts(record, func, func.value)
     if callee.function is not None:
         return receiver.created is None and overrides(inference, function, callee.function)
-    if not is_telling(function) or topmost(inference, function) is None or not _is_open(inference, receiver, cls):
+    if not is_telling(function, record.function) or topmost(inference, function, record.function) is None:
+        return False
+    if not _is_open(inference, receiver, cls):
         return False
     return not _is_of_library(program, func.value, record)
 
@@ -41,7 +43,9 @@ def may_mean(inference: ValueQuestions, record: CallRecord, function: FunctionIn
 def may_hold(inference: ValueQuestions, receiver: ast.expr, caller: FunctionInfo, function: FunctionInfo) -> bool:
     """Whether the receiver, read in `caller`, is of unknown class, and the method's name has one meaning."""
     program, cls = inference.program, function.cls
-    if program is None or cls is None or not is_telling(function) or topmost(inference, function) is None:
+    if program is None or cls is None or not is_telling(function, caller):
+        return False
+    if topmost(inference, function, caller) is None:
         return False
     if not program.is_in_program(caller.index, function.index):
         return False
@@ -64,23 +68,51 @@ def overrides(inference: ValueQuestions, function: FunctionInfo, other: Function
     return other.cls in inference.lineage(function.cls)
 
 
-def is_telling(function: FunctionInfo) -> bool:
-    """Whether the method's name is not one that unrelated classes have in common."""
-    return function.cls is not None and function.name not in COMMON_METHODS and not function.name.startswith("__")
+def is_telling(function: FunctionInfo, caller: FunctionInfo | None = None) -> bool:
+    """Whether the method's name is not one that unrelated classes have in common; None: whatever calls it.
+
+    A step that calls another one of the same name delegates to it: `self.task.training_step(batch)`.
+    """
+    if function.cls is None or function.name.startswith("__"):
+        return False
+    delegates = caller is None or caller.name == function.name
+    return function.name not in COMMON_METHODS or (delegates and function.name in DELEGATED_STEPS)
 
 
-def topmost(inference: ValueQuestions, function: FunctionInfo) -> ClassInfo | None:
-    """The class whose method all methods of the function's name in the project override; None if there are several."""
-    program, cls = inference.program, function.cls
-    methods = None if program is None else program.methods_named(function.name, function.index)
-    if methods is None or function not in methods or cls is None:
+def topmost(inference: ValueQuestions, function: FunctionInfo, caller: FunctionInfo) -> ClassInfo | None:
+    """The class that all methods of the function's name in the project lead back to; None if there are several.
+
+    A method that calls one of its own name, `self.task.training_step(batch)`, delegates: its own classes do not count.
+    Mixins lead back to the class that they are mixed with.
+    """
+    methods = _methods(inference, function, caller)
+    if function not in methods:
         return None
     found: set[ClassInfo] = set()
     for method in methods:
         assert method.cls is not None
         definers = [each for each in inference.lineage(method.cls) if function.name in each.methods]
         found.update(each for each in definers if not any(_is_below(inference, each, other) for other in definers))
-    return found.pop() if len(found) == 1 else None
+    tops = [each for each in found if all(other is each or _is_mixed(inference, other, each) for other in found)]
+    return min(tops, key=lambda each: (each.index.path, each.node.lineno), default=None)
+
+
+def _methods(inference: ValueQuestions, function: FunctionInfo, caller: FunctionInfo) -> list[FunctionInfo]:
+    """The methods that a call in `caller` may mean by the function's name alone."""
+    program = inference.program
+    methods = None if program is None else program.methods_named(function.name, function.index)
+    if caller.cls is None or caller.name != function.name:
+        return methods or []
+    own = {*inference.lineage(caller.cls)}
+    return [each for each in methods or () if each.cls is not None and own.isdisjoint(inference.lineage(each.cls))]
+
+
+def _is_mixed(inference: ValueQuestions, mixin: ClassInfo, cls: ClassInfo) -> bool:
+    """Whether a class without bases is one of those that classes below `cls` inherit from, and no others do."""
+    if inference.program is None or mixin.node.bases:
+        return False
+    heirs = inference.program.heirs(mixin)
+    return bool(heirs) and all(cls in inference.lineage(each) for each in heirs)
 
 
 def _is_below(inference: ValueQuestions, cls: ClassInfo, other: ClassInfo) -> bool:
@@ -97,12 +129,11 @@ def says(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) 
     callee = home.parts(record, record.call.func)[0].function
     if callee is not None and callee.cls is not None:
         return f"{start} it overrides `{callee.cls.name}.{callee.name}`, which this calls"
-    top = topmost(inference, function)
+    top = topmost(inference, function, record.function)
     assert top is not None
-    methods = () if inference.program is None else inference.program.methods_named(function.name, function.index)
-    if methods is not None and len(methods) == 1:
+    if len(_methods(inference, function, record.function)) == 1:
         return f"{start} it is the only method of that name in the project"
-    return f"{start} all methods of that name in the project are of `{top.name}` and its subclasses"
+    return f"{start} all methods of that name that it may mean are of `{top.name}` and classes related to it"
 
 
 def takes(function: FunctionInfo, call: ast.Call) -> bool:

@@ -166,7 +166,7 @@ class _Indexer:
         info = FunctionInfo(node, cls, outer, self._index)
         self._tables.info_of[node] = info
         self._tables.all_functions.append(info)
-        if cls is not None:
+        if cls is not None and not _sets_property(node):  # what reads the attribute runs its getter
             cls.methods[node.name] = info
         for expression in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
             if expression is not None:
@@ -242,3 +242,8 @@ class _Indexer:
             elif kind is ast.Yield or kind is ast.YieldFrom:
                 function.is_generator = True
             pending += children(node)
+
+
+def _sets_property(node: FunctionNode) -> bool:
+    """Whether it is the setter or deleter of a property."""
+    return any(isinstance(each, ast.Attribute) and each.attr in ("setter", "deleter") for each in node.decorator_list)

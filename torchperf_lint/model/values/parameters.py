@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.engine.findings import Because
+from torchperf_lint.engine.findings import Because, Unproven
 from torchperf_lint.knowledge import conventions, hooks
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import calling
+from torchperf_lint.model.callgraph import calling, hierarchy
 from torchperf_lint.model.domain.frequency import names_evaluation
 from torchperf_lint.model.domain.provenance import ByName
 from torchperf_lint.model.domain.values import (
@@ -255,7 +255,9 @@ def _from_calls(inference: ValueQuestions, function: FunctionInfo, wanted: set[s
     per_call: list[Env] = []
     records: list[CallRecord] = []
     # What joins them has the evidence of the first: that is to be training, where an evaluation calls as well.
-    for record in sorted(inference.callers(function), key=lambda each: names_evaluation(each.function.name)):
+    callers = inference.callers(function)
+    likely = [] if callers else calling.delegating_callers(inference, function)
+    for record in sorted(callers or likely, key=lambda each: names_evaluation(each.function.name)):
         if record.function is function:
             continue
         call = record.call
@@ -269,6 +271,14 @@ def _from_calls(inference: ValueQuestions, function: FunctionInfo, wanted: set[s
     on_host = {name for env in per_call for name, value in env.items() if value.device is Device.CPU}
     on_host -= {name for env in per_call for name, value in env.items() if value.device.on_accelerator}
     joined = {name: _seen(_of_steps(inference, name, per_call, records)) for name in names}
+    if likely:
+        step = Unproven(
+            records[0].call.lineno, hierarchy.says(inference, records[0], function), records[0].function.index.path
+        )
+        joined = {
+            name: value if value == UNKNOWN else value._replace(because=(*value.because, step))
+            for name, value in joined.items()
+        }
     # Other files may call with another number, so its value and type are unknown.
     return {name: NUMBER if value.kind is Kind.NUMBER else value for name, value in joined.items()}, on_host
 
