@@ -36,7 +36,7 @@ MOST_CALLS_ELSEWHERE = 24
 """Calls of a function in other files that are followed; where there are more, they only show how often it runs."""
 
 MOST_ROUNDS = 6
-"""Rounds until the results of a cycle of queries must have settled: most need two, none of the tuning set four."""
+"""Rounds until the results of a cycle of queries must have settled; few need more than three."""
 
 MOST_QUERIES_DEEP = 100
 """Queries that may be nested, so that Python's stack suffices; the next one returns its default."""
