@@ -170,7 +170,11 @@ class Two:
         return compared
 
 
-@pytest.mark.parametrize("path", few(PROGRAMS), ids=named)
+# A cycle may settle in more than one way, and a slice of it is another cycle.
+ACYCLIC = [path for path in PROGRAMS if path.name != "cycles.py"]
+
+
+@pytest.mark.parametrize("path", few(ACYCLIC), ids=named)
 def test_a_slice_gives_the_values_of_the_whole_function(path: Path) -> None:
     assert Two(Source(str(path), path.read_bytes())).compare()
 

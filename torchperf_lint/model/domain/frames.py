@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.domain.values import Kind, Value
@@ -58,17 +57,14 @@ class Outcome(NamedTuple):
 
 
 def is_same(one: object, other: object) -> bool:
-    """Whether two results of queries are the same but for their evidence; a frame is the same as no unfinished one."""
+    """Whether two results of queries are the same; a frame is the same as no unfinished one, itself."""
     if isinstance(one, Frame):
         parts = ("env", "returns", "yields", "values")
         return one is not other and all(is_same(getattr(one, part), getattr(other, part)) for part in parts)
     if one is other:
         return True
-    if isinstance(one, Value) and isinstance(other, Value):
-        plain = (each._replace(because=(), element=None, items=None) for each in (one, other))
-        return operator.eq(*plain) and is_same(one.element, other.element) and is_same(one.items, other.items)
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(is_same(value, other[key]) for key, value in one.items())
-    if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
+    if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)) and not isinstance(one, Value):
         return len(one) == len(other) and all(map(is_same, one, other))
     return one == other
