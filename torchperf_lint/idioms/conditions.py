@@ -116,11 +116,18 @@ def _climbed(model: Model, start: Place) -> tuple[Because, ...] | None:
                 says = Because(parent.lineno, info.says, model.path)
                 return (says,) if info.trains and not counts_epochs else None
         elif isinstance(parent, ast.If):
-            if place.field != "body" or not _RANK.search(ast.unparse(parent.test)):
+            if place.field != "body" or not _asks_for_rank_alone(parent.test):
                 return None
         elif parent is not None and not (place.field == "body" and isinstance(parent, _RUNS_ITS_BODY)):
             return None
     return ()
+
+
+def _asks_for_rank_alone(test: ast.expr) -> bool:
+    """`rank == 0`; `is_main and not step % 1000` is another condition, too: each part has to ask for it."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return all(map(_asks_for_rank_alone, test.values))
+    return _RANK.search(ast.unparse(test)) is not None
 
 
 def _may_leave(statement: ast.stmt) -> bool:
