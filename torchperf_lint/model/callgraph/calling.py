@@ -233,7 +233,9 @@ def delegating_callers(inference: ValueQuestions, function: FunctionInfo) -> lis
     return [
         each
         for each in possible
-        if each.function.name == function.name and grade(inference, each, function) is Grade.BY_HIERARCHY
+        if each.function is not function
+        and each.function.name == function.name
+        and grade(inference, each, function) is Grade.BY_HIERARCHY
     ]
 
 

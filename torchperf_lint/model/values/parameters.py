@@ -271,7 +271,7 @@ def _from_calls(inference: ValueQuestions, function: FunctionInfo, wanted: set[s
     on_host = {name for env in per_call for name, value in env.items() if value.device is Device.CPU}
     on_host -= {name for env in per_call for name, value in env.items() if value.device.on_accelerator}
     joined = {name: _seen(_of_steps(inference, name, per_call, records)) for name in names}
-    if likely:
+    if likely and records:
         step = Unproven(
             records[0].call.lineno, hierarchy.says(inference, records[0], function), records[0].function.index.path
         )
