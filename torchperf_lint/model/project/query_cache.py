@@ -214,6 +214,10 @@ class QueryCache:
             outer.add(own)
         except BaseException:
             progress.drop_since(earlier)
+            progress.used.pop(key, None)
+            if depth == 0:
+                progress.assumed.clear()
+                progress.used.clear()
             raise
         finally:
             del progress.open[key]
@@ -221,14 +225,19 @@ class QueryCache:
             recorder.here = outer
         # What a bound has cut off depends on the calls that led there from this query: another query finds more.
         inner = [found for found in progress.since(earlier) if found.cut != depth]
+        used = {each: progress.used[each] for each in (found.query.key for found in inner) if each in progress.used}
         progress.drop_since(earlier)
+        progress.used.update(used)  # the outer query of the cycle compares them
         cycle, cut = (each if each < depth else _NONE for each in (cycle, cut))
         if cycle == cut == _NONE:
             for found in inner:
                 found.query.cache._known[found.query.key] = found.answer, own
             self._known[key] = answer, own
         else:
-            progress.provisional.update((found.query.key, found) for found in inner)
+            for found in inner:
+                ended = found.cycle >= depth  # it rests on this query, and so on what this one rests on
+                kept = found._replace(cycle=cycle, cut=min(found.cut, cut)) if ended else found
+                progress.provisional[found.query.key] = kept
             progress.provisional[key] = _Provisional(query, answer, cycle, cut, own)
             progress.rest_on(cycle, cut)
         return answer
