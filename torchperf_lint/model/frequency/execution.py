@@ -15,7 +15,7 @@ from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.frequency import following, may_reach, receivers, settings
 from torchperf_lint.model.frequency.branches import Step, asks_types, calls_own_method, demands
 from torchperf_lint.model.frequency.first_pass import FirstPass
-from torchperf_lint.model.frequency.leaving import jump_at_end, leaves_but_for_errors
+from torchperf_lint.model.frequency.leaving import jump_at_end, leaves_but_for_errors, refuses_a_remainder
 from torchperf_lint.model.frequency.sampling_guards import bindings_in, is_sampling_guard
 from torchperf_lint.model.project.dependencies import NOTHING, node_of
 from torchperf_lint.model.syntax import finding
@@ -430,6 +430,9 @@ class ExecutionFrequency:
         test, block = parent.test, parent.body if field == "body" else parent.orelse
 
         def answer() -> bool:
+            other = parent.orelse if field == "body" else parent.body
+            if other and refuses_a_remainder(test, other):
+                return False
             return is_sampling_guard(test, field == "body", self._lookup(function), self._once(parent, block))
 
         return self.recorder.kept(self._guards, (parent, field), answer)
@@ -449,6 +452,8 @@ class ExecutionFrequency:
     def _find_first_skip(self, block: list[ast.stmt], function: FunctionInfo) -> int:
         for position, earlier in enumerate(block):
             if isinstance(earlier, ast.If) and not earlier.orelse and jump_at_end(earlier.body) is not None:
+                if refuses_a_remainder(earlier.test, earlier.body):
+                    continue
                 once = self._once(earlier, block[position + 1 :])
                 if is_sampling_guard(earlier.test, False, self._lookup(function), once):
                     return position

@@ -78,6 +78,8 @@ class Loops:
             cut = self._cuts_batches(loop, function)
             if cut is not None:
                 return LoopInfo(LoopKind.BATCH, f"this loop cuts `{cut}` into batches", False)
+            if self._runs_in_batches(loop, function):
+                return LoopInfo(LoopKind.BATCH, "this loop runs the model on one batch per pass", False)
         holds_batches = any(
             self.classify(inner, owner).kind is LoopKind.BATCH
             for inner, owner in finding.loops_in(function)
@@ -247,8 +249,7 @@ class Loops:
 
     def _cuts_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> str | None:
         """`for i in range(0, n, size): batch = data[i : i + size]`: the text of the sliced device tensor."""
-        counts = isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in ("range", "trange")
-        if not counts or len(loop.iter.args) != 3 or not isinstance(loop.target, ast.Name):  # type: ignore[attr-defined]
+        if _stride(loop) is None or not isinstance(loop.target, ast.Name):
             return None
         for node in subtree(loop):
             if not isinstance(node, ast.Subscript):
@@ -259,6 +260,17 @@ class Loops:
                 if value.device.on_accelerator and (value.holds_tensors or value.kind is Kind.UNKNOWN):
                     return dotted(node.value) or "a tensor"
         return None
+
+    def _runs_in_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
+        """`for start in range(0, n, batch_size): model(x[start : start + batch_size])`, also if `x` is not cut here."""
+        stride = _stride(loop)
+        names = [last_name(node) or "" for node in subtree(stride)] if stride is not None else []
+        if not any("batch" in name.lower() for name in names):
+            return False
+        return any(
+            self._runs_any_model(record, loop, function) or self._is_data_there(record, loop, function)
+            for record in function.calls_made
+        )
 
     def _evaluates(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
         """Whether the loop passes each item of a collection to a model, or counts evaluated batches."""
@@ -285,11 +297,12 @@ class Loops:
         if as_batches(item, loop.target, moved) != item:
             moving = [each for each in moved_in_loops(function) if loop in self.enclosing(each.statement)]
             return any(self._goes_there(each.call, function) for each in moving)
-        if not _names_batches(loop.iter):
-            return False
         made = _made_of_item(loop)
         direct = [each for each in function.calls_made if loop in self.enclosing(each.statement)[:1]]
-        if not any(_names_model(record) and made & _names_given(record) for record in direct):
+        on_item = [record for record in direct if made & _names_given(record)]
+        if not any(self._runs_any_model(record, loop, function) for record in on_item) and not (
+            _names_batches(loop.iter) and any(map(_names_model, on_item))
+        ):
             return False
         return any(self._moves(record.call, made, function) for record in direct)
 
@@ -300,8 +313,8 @@ class Loops:
             moved = call.args[0] if call.args else None
         else:
             moved = func.value if isinstance(func, ast.Attribute) and func.attr in ("to", "cuda") else None
-        path = None if moved is None else dotted(moved)
-        return path is not None and path.partition(".")[0] in made and self._goes_there(call, function)
+        names = {node.id for node in subtree(moved) if isinstance(node, ast.Name)} if moved is not None else set()
+        return bool(names & made) and self._goes_there(call, function)
 
     def _goes_there(self, call: ast.Call, function: FunctionInfo) -> bool:
         """Whether the call's result is on the accelerator and no module."""
@@ -321,6 +334,24 @@ class Loops:
         is_layer = callee.cls is None and (callee.ref or "").startswith("torch.nn.")
         named = callee.cls is not None or last_name(func) in conventions.MODEL_NAMES
         return callee.kind is Kind.MODULE and named and not is_layer
+
+    def _is_data_there(self, record: CallRecord, loop: ast.stmt, function: FunctionInfo) -> bool:
+        """Whether a call in the loop makes a tensor on the accelerator, or moves one there."""
+        named = last_name(record.call.func) in ("to", "cuda", "tensor", "as_tensor")
+        return named and loop in self.enclosing(record.statement) and self._goes_there(record.call, function)
+
+    def _runs_any_model(self, record: CallRecord, loop: ast.stmt, function: FunctionInfo) -> bool:
+        """Whether a call in the loop runs a model, or what is named as one and may be one, as far as is known."""
+        if self._runs_model(record, loop, function):
+            return True
+        func = record.call.func
+        if isinstance(func, ast.Attribute) and func.attr == "forward":
+            func = func.value
+        name = last_name(func) or ""
+        named = name in conventions.MODEL_NAMES or name.endswith(conventions.MODEL_ENDINGS)
+        if not named or conventions.MAKERS.match(name) or loop not in self.enclosing(record.statement):
+            return False
+        return self.inference.frame_value(function, func).kind is Kind.UNKNOWN
 
 
 def enclosing(statement: ast.stmt, index: Index) -> list[Loop]:
@@ -358,6 +389,15 @@ def _counts(loop: ast.For | ast.AsyncFor) -> bool:
     while isinstance(node, ast.Call) and last_name(node.func) in conventions.LOADER_WRAPPERS - {"trange"} and node.args:
         node = node.args[0]
     return isinstance(node, ast.Call) and last_name(node.func) in ("range", "trange", "count")
+
+
+def _stride(loop: ast.For | ast.AsyncFor) -> ast.expr | None:
+    """`size` of `for i in range(0, n, size)`, also with a progress bar; None for other loops."""
+    node = loop.iter
+    while isinstance(node, ast.Call) and last_name(node.func) in conventions.LOADER_WRAPPERS - {"trange"} and node.args:
+        node = node.args[0]
+    counts = isinstance(node, ast.Call) and last_name(node.func) in ("range", "trange")
+    return node.args[2] if counts and len(node.args) == 3 else None  # type: ignore[attr-defined]
 
 
 def _speaks_of_dataset(node: ast.AST) -> bool:
