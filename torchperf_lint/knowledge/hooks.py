@@ -9,7 +9,8 @@ class HookTable(NamedTuple):
     """The per-batch hooks of one kind of class.
 
     `bases` are last names of the base classes that make a class one of this kind; `roots` are prefixes that the
-    qualified base must have (empty: any). `placed` are parameters whose tensors the framework has moved to the device.
+    qualified base must have; one of the two may be empty, which means any. `placed` are parameters whose tensors the
+    framework has moved to the device.
     """
 
     framework: str
@@ -60,6 +61,8 @@ HOOK_TABLES = (
         _words(""),
     ),
     HookTable("Lightning", _words("Callback"), ("lightning.",), LIGHTNING_MODULE_HOOKS, LIGHTNING_PLACED),
+    HookTable("Lightning", _words("LightningDataModule"), (), _words("on_after_batch_transfer"), _words("batch")),
+    HookTable("Lightning", _words("LightningDataModule"), (), LIGHTNING_BEFORE_TRANSFER, _words("")),
     HookTable(
         "the Trainer",
         _words("Trainer Seq2SeqTrainer SFTTrainer DPOTrainer PPOTrainer"),
@@ -104,6 +107,13 @@ HOOK_TABLES = (
         ("mmengine.", "mmdet.", "mmseg.", "mmpretrain."),
         _words("loss loss_by_feat loss_and_target forward"),
         _words("cls_score cls_scores bbox_pred bbox_preds labels label_weights bbox_targets bbox_weights"),
+    ),
+    HookTable(
+        "MMEngine",
+        _words(""),
+        ("mmdet.models.", "mmseg.models.", "mmpretrain.models.", "mmcls.models.", "mmpose.models.", "mmaction.models."),
+        _words("loss loss_by_feat predict predict_by_feat forward"),
+        _words("x feats inputs cls_score cls_scores bbox_pred bbox_preds"),
     ),
     HookTable("MMEngine", _words("BaseMetric"), ("mmengine.",), _words("process"), _words("data_batch data_samples")),
     HookTable(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import hooks, torchmetrics_api
@@ -11,7 +12,7 @@ from torchperf_lint.knowledge.accelerators import ACCELERATOR_STEMS, CPU_TUNING
 from torchperf_lint.model.callgraph import calling, roles, sample_transforms
 from torchperf_lint.model.domain.contracts import Contract
 from torchperf_lint.model.domain.values import Device, Kind, Origin, Value
-from torchperf_lint.model.syntax.index import last_name, names_in
+from torchperf_lint.model.syntax.index import dotted, last_name, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +47,10 @@ _PREFIXES = (
     ("torch._tensor.", "torch."),
 )
 
+
+_KNOWN_ROOTS = frozenset({*sys.stdlib_module_names, "torch", "torchmetrics", "numpy"})
+_NO_MODULES = re.compile(r"Transform|Augment|Dataset|Sampler|Collat|Processor$|Tokenizer|Function")
+"""Base classes whose subclasses have a `forward` that runs per sample on the host, or is no module's."""
 
 _NO_OPTIMIZERS = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")
 _IN_HOOK_TABLES = frozenset[str]().union(*(table.hot for table in hooks.HOOK_TABLES))
@@ -153,6 +158,9 @@ def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cla
         return Contract(True, says, Device.LIKELY, all_tensors=True)
     if name in ("forward", "backward") and "torch.autograd.Function" in refs:
         return Contract(True, f"autograd calls `{name}` for every batch", Device.LIKELY, all_tensors=True)
+    if name == "forward" and _may_be_module(function, refs) and not sample_transforms.are(inference, cls):
+        says = f"`forward` runs for every batch if `{cls.name}` is a module, as its base class may be"
+        return Contract(True, says, Device.LIKELY, all_tensors=True, is_likely=True)
     if name == torchmetrics_api.UPDATE and any(map(torchmetrics_api.metric_class, refs)):
         says = "a metric's `update` runs for every batch, on the model's predictions"
         return Contract(True, says, Device.LIKELY, tensors=torchmetrics_api.INPUTS, origin=Origin.BATCH)
@@ -210,7 +218,8 @@ def _engine(inference: ValueQuestions, name: str) -> Value | None:
 
 
 def _is_a(ref: str, table: hooks.HookTable) -> bool:
-    return ref.rpartition(".")[2] in table.bases and (not table.roots or ref.startswith(table.roots))
+    is_named = not table.bases or ref.rpartition(".")[2] in table.bases
+    return is_named and (not table.roots or ref.startswith(table.roots))
 
 
 def _looks_like_module(refs: list[str]) -> bool:
@@ -218,6 +227,23 @@ def _looks_like_module(refs: list[str]) -> bool:
     names = [ref.rpartition(".")[2] for ref in refs]
     return any(
         re.search(r"(Module|Model|Net|Head|Backbone|Block|Layer|Loss|Encoder|Decoder|Attention)$", n) for n in names
+    )
+
+
+def has_unknown_base(refs: list[str]) -> bool:
+    """Whether one of these library classes is of a library whose classes are unknown."""
+    return any(ref.partition(".")[0] not in _KNOWN_ROOTS for ref in refs)
+
+
+def _may_be_module(function: FunctionInfo, refs: list[str]) -> bool:
+    """Whether a `forward` takes or computes tensors in a subclass of a library's class, which is no transform."""
+    if not has_unknown_base(refs) or any(_NO_MODULES.search(ref.rpartition(".")[2]) for ref in refs):
+        return False
+    arguments = function.arguments
+    given = [] if arguments is None else [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    annotated = [ast.unparse(each.annotation) for each in given if each.annotation is not None]
+    return any("Tensor" in text for text in annotated) or any(
+        (dotted(record.call.func) or "").startswith(("torch.", "F.")) for record in function.calls_made
     )
 
 

@@ -16,10 +16,15 @@ _REDUCE = frozenset({"mean", "sum"})
 _METHODS = frozenset({"backward", "scale", "manual_backward"})
 _KEEP_PLACE = frozenset("abs clamp exp float flatten log mean neg pow reshape sqrt square squeeze sum view".split())
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+TRAINING_STEPS = frozenset({"training_step", "training_step_end"})
+"""Methods whose loss a framework sends backward: Lightning's, which others have taken over."""
 
 
 def names_sent_backward(function: FunctionInfo) -> frozenset[str]:
-    """Names `x` with `x.backward()`, `accelerator.backward(x)` or `scaler.scale(x)` in the function."""
+    """Names `x` with `x.backward()`, `accelerator.backward(x)` or `scaler.scale(x)` in the function.
+
+    The loss that a `training_step` returns counts, too: the framework sends it backward.
+    """
     return _known(function, "backward", lambda: frozenset(_paths(_sent(function))))
 
 
@@ -61,6 +66,19 @@ def _sent(function: FunctionInfo) -> Iterator[ast.expr]:
             if not any("loss" in (last_name(each) or "").lower() for each in given):  # else it is an engine's
                 yield func.value
             yield from given
+    if function.cls is not None and function.name in TRAINING_STEPS:
+        yield from _losses_returned(function)
+
+
+def _losses_returned(function: FunctionInfo) -> Iterator[ast.expr]:
+    """`loss` of `return loss` and of `return {"loss": loss}`."""
+    for node in function.nodes:
+        value = node.value if isinstance(node, ast.Return) else None
+        if isinstance(value, ast.Dict):
+            keyed = zip(value.keys, value.values, strict=True)
+            yield from (each for key, each in keyed if isinstance(key, ast.Constant) and key.value == "loss")
+        elif value is not None and "loss" in (last_name(value) or "").lower():
+            yield value
 
 
 def _paths(nodes: Iterator[ast.expr]) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import sys
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import torch_api
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
     from typing import TypeGuard
 
     from torchperf_lint.model.domain.interfaces import ValueQuestions
-
-
-_KNOWN_ROOTS = frozenset({*sys.stdlib_module_names, "torch", "torchmetrics", "numpy"})
 
 
 def lineage(inference: ValueQuestions, cls: ClassInfo) -> list[ClassInfo]:
@@ -66,11 +62,6 @@ def acts_as_module(inference: ValueQuestions, classes: list[ClassInfo]) -> bool:
                 if ref == torch_api.PARAMETER or (has_forward and ref.startswith("torch.nn.") and path[-1:] != "_"):
                     return True
     return False
-
-
-def has_unknown_base(refs: list[str]) -> bool:
-    """Whether one of these library classes is of a library whose classes are unknown."""
-    return any(ref.partition(".")[0] not in _KNOWN_ROOTS for ref in refs)
 
 
 def _is(found: object) -> TypeGuard[Imported]:

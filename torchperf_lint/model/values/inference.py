@@ -259,7 +259,7 @@ class ValueInference:
         return Value(kind, cls=cls, ref=next(iter(refs), None))
 
     def _acts_as_module(self, cls: ClassInfo, refs: list[str]) -> bool:
-        if not class_hierarchy.has_unknown_base(refs):
+        if not frameworks.has_unknown_base(refs):
             return False
         return self._ask_afresh(
             ("module", cls), lambda: class_hierarchy.acts_as_module(self, self.lineage(cls)), lambda: False

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join
+from torchperf_lint.model.syntax.backward import TRAINING_STEPS
 from torchperf_lint.model.syntax.bulk_moves import move_in
 from torchperf_lint.model.syntax.effects import FUNCTIONS, narrowed_paths
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, dotted
@@ -164,10 +165,14 @@ class Runner:
                 return Value(Kind.TENSOR, known.device.or_host(), True, dtype="float", because=known.because)
         return self._trained(Value(Kind.TENSOR, scalar=True, dtype="float"), source)
 
-    def _trained(self, loss: Value, source: ast.expr, shown: str = "`.backward()` is called on this") -> Value:
+    def _trained(self, loss: Value, source: ast.expr, shown: str = "") -> Value:
         """A loss lives where its model is trained: on the accelerator if the program uses one."""
         if self.inference.cpu_only:
             return loss
+        if not shown:
+            name = self.frame.function.name
+            returned = name in TRAINING_STEPS
+            shown = f"this is the loss that `{name}` returns" if returned else "`.backward()` is called on this"
         step = self.evaluate.because(source, f"{shown}, in a program for an accelerator")
         return loss._replace(device=Device.LIKELY, because=(step,))
 
