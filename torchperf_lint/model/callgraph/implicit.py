@@ -22,6 +22,7 @@ _ENTERING = {ast.With: "enter_context", ast.AsyncWith: "enter_async_context"}
 _NEXT = {"__next__": ast.For, "__anext__": ast.AsyncFor}
 _CALLS_NEXT = {ast.For: "next", ast.AsyncFor: "anext"}
 _ITER = {ast.For: "__iter__", ast.AsyncFor: "__aiter__"}
+_PASS_ON = frozenset({"enumerate", "tqdm", "track"})
 _ITERATORS = ("Iterator", "Generator")
 
 Uses = dict["FunctionInfo | ClassInfo", list[ImplicitCall]]
@@ -83,12 +84,12 @@ def uses_in_file(inference: ValueQuestions, name: str, is_property: bool) -> Use
         own = trees.class_of_self(node, use.function)
         classes = [own] if own is not None else _classes_of(inference, node, use.function)
         for cls in classes:
-            if is_loop and not _iterates_itself(inference, cls, _ITER[_NEXT[name]]):
-                continue
-            method = inference.method(cls, name)
-            if method is not None:
-                found.setdefault(method, []).append(use)
-            if own is not None:
+            iterates_itself = not is_loop or _iterates_itself(inference, cls, _ITER[_NEXT[name]])
+            for run in [cls] if iterates_itself else _iterators_of(inference, cls, _ITER[_NEXT[name]]):
+                method = inference.method(run, name)
+                if method is not None:
+                    found.setdefault(method, []).append(use)
+            if own is not None and iterates_itself:
                 found.setdefault(own, []).append(use)
     return found
 
@@ -103,6 +104,8 @@ def _files(inference: ValueQuestions, function: FunctionInfo) -> list[Index]:
     if program is None:
         return [cls.index]
     family = [cls, *program.heirs(cls)]
+    if function.name in _NEXT:
+        family += _given_by_iter(cls, _ITER[_NEXT[function.name]])
     found = dict.fromkeys(each.index for each in (*inference.lineage(cls), *family))
     for each in family:
         found.update((file.index, None) for file in program.naming_class(each))
@@ -151,9 +154,10 @@ def _first_arguments(index: Index, callee: str) -> Iterator[tuple[ImplicitCall, 
 
 
 def _iterated(node: ast.expr) -> ast.expr:
-    """`x` of `enumerate(x)`."""
-    is_wrapped = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "enumerate"
-    return node.args[0] if is_wrapped and node.args else node  # type: ignore[attr-defined]
+    """`x` of `enumerate(x)` and of `tqdm(enumerate(x))`."""
+    while isinstance(node, ast.Call) and last_name(node.func) in _PASS_ON and node.args:
+        node = node.args[0]
+    return node
 
 
 def _withs(index: Index) -> list[tuple[ast.With | ast.AsyncWith, FunctionInfo]]:
@@ -180,6 +184,25 @@ def _iterates_itself(inference: ValueQuestions, cls: ClassInfo, name: str) -> bo
     returned = [each.value for each in method.statements if isinstance(each, ast.Return)]
     is_self = (isinstance(each, ast.Name) and each.id == method.self_name for each in returned)
     return bool(returned) and all(is_self) and not method.is_generator
+
+
+def _iterators_of(inference: ValueQuestions, cls: ClassInfo, name: str) -> list[ClassInfo]:
+    """The classes of the program whose objects the `__iter__` of the class returns."""
+    method = inference.method(cls, name)
+    if method is None or method.is_generator:
+        return []
+    home = inference.home(method.index)
+    returned = [each.value for each in method.statements if isinstance(each, ast.Return) and each.value is not None]
+    return [each for node in returned for each in _classes_of(home, node, method)]
+
+
+def _given_by_iter(cls: ClassInfo, name: str) -> list[ClassInfo]:
+    """The classes of the same file whose `__iter__` names the class: it may return an object of it."""
+    return [
+        each
+        for each in cls.index.classes
+        if name in each.methods and any(last_name(record.call.func) == cls.name for record in each.methods[name].calls_made)
+    ]
 
 
 def _classes_of(inference: ValueQuestions, node: ast.expr, owner: FunctionInfo) -> list[ClassInfo]:

@@ -337,8 +337,12 @@ class Loops:
 
     def _is_data_there(self, record: CallRecord, loop: ast.stmt, function: FunctionInfo) -> bool:
         """Whether a call in the loop makes a tensor on the accelerator, or moves one there."""
-        named = last_name(record.call.func) in ("to", "cuda", "tensor", "as_tensor")
-        return named and loop in self.enclosing(record.statement) and self._goes_there(record.call, function)
+        name = last_name(record.call.func) or ""
+        if loop not in self.enclosing(record.statement):
+            return False
+        if conventions.MOVING_HELPERS.search(name):
+            return True
+        return name in ("to", "cuda", "tensor", "as_tensor") and self._goes_there(record.call, function)
 
     def _runs_any_model(self, record: CallRecord, loop: ast.stmt, function: FunctionInfo) -> bool:
         """Whether a call in the loop runs a model, or what is named as one and may be one, as far as is known."""
