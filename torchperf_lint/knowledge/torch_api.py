@@ -17,6 +17,9 @@ FACTORIES = frozenset(
 HOST_DATA_FACTORIES = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 """Factories whose first argument may already be a tensor."""
 
+SPARSE_FACTORIES = frozenset(f"torch.sparse_{name}_tensor" for name in "coo csr csc bsr bsc compressed".split())
+"""Make a sparse tensor from its indices and values: where the values are unless `device=` says otherwise."""
+
 LIKE_FACTORIES = frozenset(f"torch.{name}_like" for name in "zeros ones full empty rand randn randint".split())
 """Make a tensor like their argument: on its device and of its dtype unless specified otherwise."""
 
@@ -183,7 +186,8 @@ HOST_READS = {
 
 METADATA_METHODS = frozenset(
     "size dim ndimension numel nelement stride storage_offset element_size data_ptr is_contiguous is_floating_point "
-    "is_complex get_device type_as_string is_pinned is_shared has_names untyped_storage storage".split()
+    "is_complex get_device type_as_string is_pinned is_shared has_names untyped_storage storage _nnz sparse_dim "
+    "dense_dim".split()
 )
 """Tensor methods that read metadata on the host: never a wait."""
 

@@ -127,6 +127,17 @@ def _factory(
     )
 
 
+def _sparse(arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """`torch.sparse_coo_tensor(indices, values, size, device=...)`: a tensor where its values are, or where asked."""
+    given = [each for each in (*arguments, keywords.get("values", UNKNOWN)) if each.holds_tensors]
+    values = given[-1] if given else UNKNOWN
+    dtype = keywords["dtype"].dtype if "dtype" in keywords else values.dtype
+    device, because = values.device, values.because
+    if "device" in keywords and keywords["device"].kind is not Kind.NONE:
+        device, because = as_device(keywords["device"]) or Device.UNKNOWN, keywords["device"].because
+    return Value(Kind.TENSOR, device, False, dtype=dtype, because=because)
+
+
 def _like(model: Value, keywords: dict[str, Value]) -> Value:
     """`torch.zeros_like(x, dtype=..., device=...)` and the like."""
     dtype = keywords["dtype"].dtype if "dtype" in keywords else model.dtype
@@ -172,6 +183,8 @@ def library_call(
         return _builtin(evaluator, node, name, arguments, keywords)
     if ref in torch_api.FACTORIES:
         return _factory(evaluator, node, ref, arguments, keywords)
+    if ref in torch_api.SPARSE_FACTORIES:
+        return _sparse(arguments, keywords)
     if ref in torch_api.LEGACY_FACTORIES:
         return Value(Kind.TENSOR, Device.CPU, dtype=torch_api.LEGACY_FACTORIES[ref])
     if root == "torch.cuda" and name.endswith("Tensor"):
