@@ -87,6 +87,11 @@ def speaks_of_accelerator(code: Code) -> bool:
     return code.calls(".to") or code.speaks_of(*ACCELERATOR_STEMS)
 
 
+def counts_steps_on_host(code: Code) -> bool:
+    """Whether the file's optimizers keep their step counters in tensors, as torch's do: these stay on the host."""
+    return code.names("step_t", "state_steps", "capturable")
+
+
 def transforms_samples(code: Code) -> bool:
     """Whether the file's modules are a dataset's transforms, which run on the host: they handle PIL images."""
     return code.speaks_of("pil_image", "PILToTensor")
@@ -165,7 +170,9 @@ def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cla
         says = "a metric's `update` runs for every batch, on the model's predictions"
         return Contract(True, says, Device.LIKELY, tensors=torchmetrics_api.INPUTS, origin=Origin.BATCH)
     if name == "step" and (is_optimizer(refs) or any(ref.endswith(".Optimizer") for ref in refs)):
-        return Contract(True, "an optimizer's `step` runs for every batch")
+        # Step counters like those of torch's optimizers are tensors on the host.
+        there = Device.UNKNOWN if inference.cpu_only or inference.counts_steps_on_host else Device.LIKELY
+        return Contract(True, "an optimizer's `step` runs for every batch, where the parameters are", there)
     return _process_contract(inference, function, cls)
 
 

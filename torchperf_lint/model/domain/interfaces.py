@@ -68,6 +68,7 @@ class ValueQuestions(Protocol):
     index: Index
     cpu_only: bool
     transforms_samples: bool
+    counts_steps_on_host: bool
     default_device: Device | None
 
     @property

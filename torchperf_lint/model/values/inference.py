@@ -60,6 +60,7 @@ class ValueInference:
         served = program is not None and program.serves_accelerator(index)
         self.cpu_only = frameworks.trains_on_cpu(code) or not (served or frameworks.speaks_of_accelerator(code))
         self.transforms_samples = frameworks.transforms_samples(code)
+        self.counts_steps_on_host = frameworks.counts_steps_on_host(code)
         self._inquiry = Inquiry() if program is None else program.inquiry
         self._cache = QueryCache(analyzed.recorder, self._inquiry, is_same, self._rank)
         self.names = Names(self, analyzed)

@@ -223,7 +223,8 @@ def _as_loader(name: str, given: Value) -> Value:
 def placing(inference: ValueQuestions, function: FunctionInfo) -> tuple[Because, ...]:
     """Evidence that the function's tensors live where a module's inputs live: its contract, or a caller's."""
     contract = inference.contract(function)
-    if contract is not None and contract.device.on_accelerator and not contract.is_likely:
+    is_sure = contract is not None and (contract.all_tensors or not contract.is_likely)
+    if contract is not None and contract.device.on_accelerator and is_sure:
         return (Because(function.node.lineno, contract.says),)  # type: ignore[union-attr]
     return inference.one_call_up(lambda: _placing_callers(inference, function)) or ()
 
