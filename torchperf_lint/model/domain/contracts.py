@@ -22,3 +22,7 @@ class Contract(NamedTuple):
     row: int | None = None  # of the call that passes the function to the framework, and that call's file
     path: str | None = None
     is_likely: bool = False  # by what the class looks like: no framework is known to call it
+
+    def places(self, name: str) -> bool:
+        """Whether the tensors of this parameter are on the device."""
+        return self.device.on_accelerator and (self.all_tensors or name in self.tensors)

@@ -53,11 +53,25 @@ def bindings_in(function: FunctionInfo) -> dict[str, list[ast.expr]]:
     for node in function.nodes:
         if isinstance(node, ast.Assign):
             for target in node.targets:
-                if isinstance(target, ast.Name):
+                if isinstance(target, ast.Name) and not _only_narrows(node, target.id, function):
                     found.setdefault(target.id, []).append(node.value)
         elif isinstance(node, ast.NamedExpr):
             found.setdefault(node.target.id, []).append(node.value)
     return found
+
+
+def _only_narrows(node: ast.Assign, name: str, function: FunctionInfo) -> bool:
+    """`if fast: fast = fits(x)`: where the name is true after this, it was true before."""
+    return any(
+        place.field == "body" and isinstance(place.parent, ast.If) and _names_all(place.parent.test, name)
+        for place in function.index.places[node].outwards()
+    )
+
+
+def _names_all(test: ast.expr, name: str) -> bool:
+    """`name`, or a conjunction with it."""
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    return any(isinstance(part, ast.Name) and part.id == name for part in parts)
 
 
 def _never(test: ast.expr, taken: bool) -> bool:

@@ -127,7 +127,8 @@ def _resolve(
     if not isinstance(node, ast.Name):
         return None
     value: Value | None = frame.env.get(node.id) if frame is not None else None
-    outer = function.outer if function is not None else frame.function.outer if frame is not None else None
+    inner = function if function is not None or frame is None else frame.function
+    outer = inner if inner is None or inner.is_module else inner.outer
     if value is None:
         while outer is not None and value is None:
             value = inference.at_end(outer, node.id)

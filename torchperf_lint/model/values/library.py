@@ -208,7 +208,7 @@ def library_call(
         return BY_WORD.get(torch_api.HOST_RESULTS[ref], UNKNOWN)
     if root == "torch" and name.startswith(torch_api.ASKS_KIND):
         return NUMBER
-    if ref == "torch.from_numpy":
+    if ref in ("torch.from_numpy", "torch._shape_as_tensor"):
         return Value(Kind.TENSOR, Device.CPU)
     if ref in torch_api.LOADERS:
         batch = BATCH._replace(device=Device.CPU, sources=(node,))

@@ -92,6 +92,9 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
                 function, contract, name, UNKNOWN if holds_unknown(value) else value, defaults.get(name)
             )
             value = value if promised.kind is Kind.UNKNOWN else promised
+        if contract is not None and contract.places(name):
+            step = Because(function.node.lineno, contract.says)  # type: ignore[union-attr]
+            value = records.promised(inference, value, (step,))
         from_host = name in on_host or conventions.stays_on_host(name)
         if name not in defaults and not from_host and (there := inference.placed(function)):
             value = placed(value, there)

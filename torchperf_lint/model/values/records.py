@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, container, join_all, with_fields
 from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.values.annotations import annotated
 from torchperf_lint.model.values.devices import moved
 from torchperf_lint.model.values.spreading import is_starred
+from torchperf_lint.model.values.tensors import placed
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
+    from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
 
@@ -135,6 +138,36 @@ def _object(
     if not any(map(_holds_tensors, held.values())) or len(held) > bounds.MOST_ITEMS:
         return instance
     return with_fields(instance, held)
+
+
+def promised(inference: ValueQuestions, instance: Value, because: tuple[Because, ...]) -> Value:
+    """An object of a dataclass or named tuple whose tensors are on the device, by the annotations of its fields.
+
+    Fields that are such objects themselves are on the device, too. The object is returned as it is if it has no tensors.
+    """
+    return _promised(inference, instance, because, bounds.MOST_NESTED)
+
+
+def _promised(inference: ValueQuestions, instance: Value, because: tuple[Because, ...], levels: int) -> Value:
+    cls = instance.cls
+    if instance.kind is not Kind.INSTANCE or instance.items is not None or cls is None or levels == 0:
+        return instance
+    is_tuple = not _NAMED_TUPLES.isdisjoint(inference.library_bases(cls))
+    if not is_tuple and not _is_dataclass(cls):
+        return instance
+    values: dict[str, Value] = {}
+    for owner in reversed(inference.lineage(cls)):
+        home = inference.home(owner.index)
+        for each in _fields(owner):
+            if isinstance(each.target, ast.Name):
+                value = annotated(each.annotation, home, None, owner.index.module) or UNKNOWN
+                values[each.target.id] = placed(_promised(home, value, because, levels - 1), because)
+    tensors = {name: value for name, value in values.items() if value.holds_tensors or value.items is not None}
+    if not tensors or len(values) > bounds.MOST_ITEMS:
+        return instance
+    if is_tuple:
+        return named_tuple(list(values), list(values.values()), {})._replace(cls=cls)
+    return with_fields(instance, tensors)
 
 
 def declares_tensors(inference: ValueQuestions, cls: ClassInfo) -> bool:
