@@ -95,6 +95,9 @@ class Loops:
         name = last_name(iterable)
         if name is not None and name in self.loader_names:
             return name
+        is_named = isinstance(iterable, (ast.Name, ast.Attribute)) and conventions.BATCH_ITERATORS.search(name or "")
+        if is_named and value.kind in (Kind.UNKNOWN, Kind.METHOD) and value.function is None:
+            return name
         if isinstance(iterable, ast.IfExp):
             return self.loader_in(iterable.body, function) or self.loader_in(iterable.orelse, function)
         if isinstance(iterable, ast.Call):
