@@ -46,6 +46,9 @@ def stays_on_host(name: str) -> bool:
     return _ON_HOST.search(name.lower()) is not None
 
 
+BATCH_CLASSES = re.compile(r"^(?:\w*Batch|Batch\w*|HeteroData|Data|TensorDict)$")
+"""Libraries' classes of batches: PyTorch Geometric's, DGL's, the tokenizers' `BatchEncoding`."""
+
 HOST_TENSORS = frozenset({"batch_sizes"})
 """Names of tensors that stay on the host next to data on the device: the sizes in a PackedSequence."""
 

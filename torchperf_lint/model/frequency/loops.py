@@ -95,7 +95,7 @@ class Loops:
         name = last_name(iterable)
         if name is not None and name in self.loader_names:
             return name
-        is_named = isinstance(iterable, (ast.Name, ast.Attribute)) and conventions.BATCH_ITERATORS.search(name or "")
+        is_named = isinstance(iterable, (ast.Name, ast.Attribute)) and _iterates_batches(name or "")
         if is_named and value.kind in (Kind.UNKNOWN, Kind.METHOD) and value.function is None:
             return name
         if isinstance(iterable, ast.IfExp):
@@ -133,7 +133,7 @@ class Loops:
             value = self.inference.frame_value(function, iterator)
             gives_batches = value.element is not None and bool(value.element.sources)
             named = conventions.BATCH_ITERATORS.search(last_name(iterator) or "") is not None
-            if gives_batches or self.loader_in(iterator, function) is not None:
+            if gives_batches or (not named and self.loader_in(iterator, function) is not None):
                 return dotted(iterator) or "the loader"
             if named and value.kind is Kind.UNKNOWN and self._is_run_on(loop, record.call, function):
                 return dotted(iterator)
@@ -448,6 +448,11 @@ def _names_model(record: CallRecord) -> bool:
     given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
     names = {last_name(each) or "" for each in given if isinstance(each, (ast.Name, ast.Attribute))}
     return any(name in conventions.MODEL_NAMES or name.removesuffix("s") in conventions.MODEL_NAMES for name in names)
+
+
+def _iterates_batches(name: str) -> bool:
+    """`train_iter`, `self.valid_iter`."""
+    return name.endswith("_iter") and conventions.BATCH_ITERATORS.search(name) is not None
 
 
 def _names_batches(iterable: ast.expr) -> bool:

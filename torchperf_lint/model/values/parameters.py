@@ -61,6 +61,7 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
     everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     annotations = {each.arg: each.annotation for each in everything if each.annotation and each.arg in wanted}
     promises = {name: annotated(annotation, inference, None, function) for name, annotation in annotations.items()}
+    promises = {name: promise for name, promise in promises.items() if not _is_a_librarys_batch(promise)}
     open_to_calls = {name for name in wanted if not _says_enough(inference, promises.get(name))}
     nothing: tuple[Env, set[str]] = ({}, set())
     by_calls, on_host = nothing
@@ -110,6 +111,15 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
             ref = "tuple" if collected is arguments.vararg else "dict"
             env[collected.arg] = by_calls.get(collected.arg) or container(UNKNOWN, ref=ref)
     return env
+
+
+def _is_a_librarys_batch(promised: Value | None) -> bool:
+    """Whether an annotation promises a batch of a library's class, such as `Batch` of PyTorch Geometric: the calls say
+    where it comes from, which the annotation does not.
+    """
+    if promised is None or promised.kind is not Kind.INSTANCE or promised.cls is not None:
+        return False
+    return conventions.BATCH_CLASSES.search((promised.ref or "").rpartition(".")[2]) is not None
 
 
 def _says_enough(inference: ValueQuestions, promised: Value | None) -> bool:
