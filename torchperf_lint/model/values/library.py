@@ -184,7 +184,7 @@ def library_call(
     if ref in torch_api.FACTORIES:
         return _factory(evaluator, node, ref, arguments, keywords)
     if ref in torch_api.SPARSE_FACTORIES:
-        return _sparse(arguments, keywords)
+        return placed(_sparse(arguments, keywords), evaluator.placed)
     if ref in torch_api.LEGACY_FACTORIES:
         return Value(Kind.TENSOR, Device.CPU, dtype=torch_api.LEGACY_FACTORIES[ref])
     if root == "torch.cuda" and name.endswith("Tensor"):
