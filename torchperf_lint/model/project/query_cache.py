@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -10,7 +11,7 @@ from torchperf_lint.model import bounds
 from torchperf_lint.model.project.dependencies import node_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from torchperf_lint.model.project.dependencies import DependencyRecorder, Node
 
@@ -180,18 +181,22 @@ class QueryCache:
         return None
 
     def _answer(self, query: _Query, compute: Callable[[], Any]) -> Any:
-        answer = self._work_out(query, compute, may_begin_elsewhere=True)
-        if not isinstance(answer, _BeginsElsewhere):
-            return answer
-        first, again = answer.first, self._progress.again
-        first.cache._answer(first, lambda: again(first.situation, first.compute))
-        known = self._stored(query.key)
-        return self._work_out(query, compute, may_begin_elsewhere=False) if known is None else known[0]
+        begun: set[int] = set()  # the queries that cycles of this one were to begin with
+        while True:
+            answer = self._work_out(query, compute, begun)
+            if not isinstance(answer, _BeginsElsewhere):
+                return answer
+            first = answer.first
+            begun.add(first.key)
+            first.cache._answer(first, functools.partial(self._progress.again, first.situation, first.compute))
+            known = self._stored(query.key)
+            if known is not None:
+                return known[0]
 
-    def _work_out(self, query: _Query, compute: Callable[[], Any], *, may_begin_elsewhere: bool) -> Any:
+    def _work_out(self, query: _Query, compute: Callable[[], Any], begun: Container[int]) -> Any:
         progress, recorder, key = self._progress, self._recorder, query.key
         depth, earlier = progress.depth, len(progress.provisional)
-        before, outer = (progress.cycle, progress.cut), recorder.here
+        before, outer, assumed = (progress.cycle, progress.cut), recorder.here, progress.assumed
         progress.open[key] = depth
         try:
             for rounds in itertools.count():
@@ -201,12 +206,12 @@ class QueryCache:
                 cycle, cut = progress.cycle, progress.cut
                 if cycle != depth:
                     break
-                if may_begin_elsewhere and rounds == 0:
-                    first = _first(query, progress.since(earlier))
-                    if first is not query:
-                        progress.drop_since(earlier)
-                        progress.used.pop(key, None)
-                        return _BeginsElsewhere(first)
+                # In any round: what belongs to the cycle may show only later.
+                first = _first(query, [found for found in progress.since(earlier) if found.cycle == depth])
+                if first is not query and first.key not in begun:
+                    progress.drop_since(earlier)
+                    progress.used.pop(key, None)
+                    return _BeginsElsewhere(first)
                 answer = self._settle(key, answer, earlier, rounds)
                 if answer is not _AGAIN:
                     break
@@ -215,12 +220,14 @@ class QueryCache:
         except BaseException:
             progress.drop_since(earlier)
             progress.used.pop(key, None)
-            if depth == 0:
-                progress.assumed.clear()
-                progress.used.clear()
+            # Where an outer query catches it, its result rests on what this one has used.
+            outer |= recorder.here
+            cycle, cut = _outside(depth, progress.cycle, progress.cut)
+            before = min(before[0], cycle), min(before[1], cut)
             raise
         finally:
             del progress.open[key]
+            progress.assumed = assumed
             progress.cycle, progress.cut = before
             recorder.here = outer
         # What a bound has cut off depends on the calls that led there from this query: another query finds more.
@@ -228,7 +235,7 @@ class QueryCache:
         used = {each: progress.used[each] for each in (found.query.key for found in inner) if each in progress.used}
         progress.drop_since(earlier)
         progress.used.update(used)  # the outer query of the cycle compares them
-        cycle, cut = (each if each < depth else _NONE for each in (cycle, cut))
+        cycle, cut = _outside(depth, cycle, cut)
         if cycle == cut == _NONE:
             for found in inner:
                 found.query.cache._known[found.query.key] = found.answer, own
@@ -258,14 +265,17 @@ class QueryCache:
         }
         if unsettled and rounds < bounds.MOST_ROUNDS:
             progress.drop_since(earlier)
-            progress.assumed.update((each, results[each][0]) for each in used)
+            progress.assumed = {**progress.assumed, **{each: results[each][0] for each in used}}
             return _AGAIN
-        for each in results:
-            progress.assumed.pop(each, None)
         for found in inner:
             if found.query.key in unsettled:
                 progress.provisional[found.query.key] = found._replace(answer=unsettled[found.query.key])
         return unsettled.get(key, answer)
+
+
+def _outside(depth: int, cycle: int, cut: int) -> tuple[int, int]:
+    """What a result at that depth rests on, as in `_Provisional`, without the query itself."""
+    return cycle if cycle < depth else _NONE, cut if cut < depth else _NONE
 
 
 def _first(query: _Query, cycle: list[_Provisional]) -> _Query:

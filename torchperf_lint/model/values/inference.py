@@ -67,7 +67,7 @@ class ValueInference:
         self._asked: dict[FunctionInfo, int] = {}  # how many statements queries have asked to run so far
 
     def _rank(self, question: tuple[object, ...]) -> tuple[object, ...] | None:
-        """A question's place in a fixed order; None for calls, whose questions hold values."""
+        """A question's place in a fixed order; None for calls, whose questions hold values, and for implicit uses."""
         kind, about, *more = question
         if not isinstance(about, (FunctionInfo, ClassInfo)) or kind in ("call", "in call"):
             return None
