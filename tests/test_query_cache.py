@@ -240,3 +240,12 @@ def test_a_result_depends_on_all_that_it_was_computed_from(system: System) -> No
                     pending += equations[each].others
             names = {query.number: question[1] for question, query in asked.recorder._queries.items()}
             assert {names[number] for number in told.asked} == set(map(str, reached))
+
+
+def test_a_query_that_never_settles_has_the_result_for_that_case() -> None:
+    cache = QueryCache(DependencyRecorder())
+
+    def ask() -> int:
+        return cache.ask("number", lambda: ask() + 1, lambda: 0, lambda: -1)
+
+    assert (ask(), ask()) == (-1, -1)

@@ -62,7 +62,7 @@ class Progress:
         self.open: dict[int, int] = {}  # query -> its depth
         self.provisional: dict[int, _Provisional] = {}
         self.assumed: dict[int, Any] = {}  # query of a cycle -> its result in the round before
-        self.used: dict[int, tuple[Any, Any]] = {}  # query of a cycle -> what it was assumed to be, and its default
+        self.used: dict[int, tuple[Any, Any]] = {}  # -> what it was assumed to be; the result of one that never settles
         self.cycle = self.cut = _NONE  # as in `_Provisional`, for the innermost query
 
     @property
@@ -144,8 +144,17 @@ class QueryCache:
         """Whether the result is stored."""
         return self._numbers.get(question, -1) in self._known
 
-    def ask(self, question: object, compute: Callable[[], _R], default: Callable[[], _R]) -> _R:
-        """The stored result, or that of `compute`; while the query is in progress, what is assumed of it."""
+    def ask(
+        self,
+        question: object,
+        compute: Callable[[], _R],
+        default: Callable[[], _R],
+        unsettled: Callable[[], _R] | None = None,
+    ) -> _R:
+        """The stored result, or that of `compute`; while the query is in progress, what is assumed of it.
+
+        `unsettled` is the result where each round has another one; None: the default.
+        """
         progress = self._progress
         # Queries contain whole Values, which are slow to hash: numbers identify them.
         key = self._numbers.get(question)
@@ -159,7 +168,8 @@ class QueryCache:
             progress.rest_on(depth, _NONE)
             if key not in progress.used:
                 first = default()
-                progress.used[key] = progress.assumed.get(key, first), first
+                last = first if unsettled is None else unsettled()
+                progress.used[key] = progress.assumed.get(key, first), last
             return progress.used[key][0]  # type: ignore[no-any-return]
         if progress.depth >= bounds.MOST_QUERIES_DEEP:
             self.mark_cut_off(0)
@@ -252,15 +262,15 @@ class QueryCache:
     def _settle(self, key: int, answer: object, earlier: int, rounds: int) -> object:
         """The query's result if all results of its cycle are as assumed; else `_AGAIN`, and they are dropped.
 
-        A query whose result is another one in every round has its default as its result.
+        A query whose result is another one in every round gets the result that it was asked with for that case.
         """
         progress = self._progress
         inner = progress.since(earlier)
         results = {key: (answer, self), **{found.query.key: (found.answer, found.query.cache) for found in inner}}
         used = {each: progress.used.pop(each) for each in results if each in progress.used}
         unsettled = {
-            each: first
-            for each, (assumed, first) in used.items()
+            each: last
+            for each, (assumed, last) in used.items()
             if not results[each][1]._is_same(assumed, results[each][0])
         }
         if unsettled and rounds < bounds.MOST_ROUNDS:
