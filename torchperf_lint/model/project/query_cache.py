@@ -62,7 +62,7 @@ class Progress:
         self.open: dict[int, int] = {}  # query -> its depth
         self.provisional: dict[int, _Provisional] = {}
         self.assumed: dict[int, Any] = {}  # query of a cycle -> its result in the round before
-        self.used: dict[int, tuple[Any, Any]] = {}  # -> what it was assumed to be; the result of one that never settles
+        self.used: dict[int, tuple[Any, Any]] = {}  # -> what it was assumed to be, what it is if it never settles
         self.cycle = self.cut = _NONE  # as in `_Provisional`, for the innermost query
 
     @property
