@@ -70,13 +70,23 @@ def check_paths(
     for folder in found.leftovers:
         remove_leftover(folder)
     work = [
-        Job(path, codes, target, hints, *asked, each, False, only, comments, held)
+        Job(
+            path,
+            tuple(rule.code for rule in rules_for(path)),
+            target,
+            hints,
+            action=action,
+            unsafe=unsafe,
+            report_unused=reports_unused(path),
+            own_versions=own_versions,
+            least=least,
+            spared=spared.get(path, frozenset()) if spared else frozenset(),
+            chosen=chosen.get(path) if chosen else None,
+            comments=comments,
+            held=held,
+        )
         for path in found.files
         if wanted(path)
-        for codes in [tuple(rule.code for rule in rules_for(path))]
-        for each in [spared.get(path, frozenset()) if spared else frozenset()]
-        for only in [chosen.get(path) if chosen else None]
-        for asked in [(action, unsafe, reports_unused(path), own_versions, least)]
     ]
     workers = workers_of(executor, jobs)
     snapshot = functools.cache(functools.partial(_gathered, found.files, hints, cache, workers))
