@@ -80,7 +80,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "cleaning": ("check", "engine.files", "engine.project_root", "options", "report", "syntax.identity"),
     "terminal": (),
-    "watching": ("check", "engine.files"),
+    "watching": ("check", "config", "engine.files", "options"),
     "config_keys": ("engine.findings", "engine.globs", "engine.registry", "knowledge.hints", "knowledge.versions"),
     "config_reference": ("config_keys", "engine.findings", "engine.registry"),
     "options": (
