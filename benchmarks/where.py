@@ -18,7 +18,6 @@ import os
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -146,7 +145,7 @@ def lint(folder: Path) -> Clock:
     from torchperf_lint.syntax import recursion
 
     # Signals interrupt the main thread alone, so files are judged in it. Python 3.11 and newer keep its stack small.
-    recursion._large_thread = threading.get_ident()
+    recursion.take_room()
     sys.setrecursionlimit(recursion.FRAMES)
     clock.start()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):

@@ -46,7 +46,7 @@ def test_scripts_get_their_inputs_as_variables() -> None:
     assert ACTION["runs"]["using"] == "composite"
     assert all(step["shell"] == "bash" and "${{" not in step["run"] for step in SCRIPTS)
     used = re.findall(
-        r"\$\{\{ inputs\.([\w-]+) \}\}", " ".join(value for step in SCRIPTS for value in step["env"].values())
+        r"\$\{\{ inputs\.([\w-]+)\b.*? \}\}", " ".join(value for step in SCRIPTS for value in step["env"].values())
     )
     assert sorted(used) == sorted(ACTION["inputs"])
     for step in SCRIPTS:
@@ -64,6 +64,7 @@ def test_suggestions_are_posted_from_the_report_that_is_written(tmp_path: Path) 
     assert install["uses"] == "reviewdog/action-setup@v1"
     assert post["env"]["SUGGESTED"] == SCRIPTS[1]["env"]["SUGGESTED"]
     assert install["if"] == post["if"]
+    assert SCRIPTS[1]["env"]["SUGGEST"] == post["if"].replace("!cancelled() && ", ""), "of a push, no report is written"
     assert post["if"].startswith("${{ !cancelled() && inputs.suggestions == 'true' && "), (
         "findings fail the step before"
     )
@@ -71,15 +72,21 @@ def test_suggestions_are_posted_from_the_report_that_is_written(tmp_path: Path) 
     (tmp_path / "reviewdog").write_text('#!/bin/sh\necho "$@"; cat\n', encoding="utf-8")
     (tmp_path / "reviewdog").chmod(0o755)
     given = {"SUGGESTED": "a report", "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    ran = subprocess.run(
-        ["bash", "-c", post["run"]],
-        cwd=tmp_path,
-        env={**os.environ, **given},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert ran.stdout == "-f=rdjson -name=torchperf-lint -reporter=github-pr-review\n{}"
+
+    def posted() -> tuple[str, str]:
+        ran = subprocess.run(
+            ["bash", "-e", "-c", post["run"]],
+            cwd=tmp_path,
+            env={**os.environ, **given},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return ran.stdout, ran.stderr
+
+    assert posted() == ("-f=rdjson -name=torchperf-lint -reporter=github-pr-review\n{}", "")
+    (tmp_path / "a report").unlink()
+    assert posted() == ("", "")
 
 
 def test_the_example_gives_inputs_that_there_are() -> None:

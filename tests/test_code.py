@@ -119,3 +119,20 @@ def test_what_is_assigned_and_taken_apart() -> None:
     assert not code.assigns("mean", "t", "transforms")
     assert code.takes_items("transforms")
     assert not code.takes_items("t", "ids")
+
+
+@pytest.mark.parametrize(
+    ("decorator", "is_method"),
+    [
+        ("size.setter", False),
+        ("size.deleter", False),
+        ("Base.size.setter", False),
+        ("hooks.setter", True),
+        ("registry.hooks.deleter", True),
+        ("setter", True),
+        ("size.getter", True),
+    ],
+)
+def test_what_sets_or_deletes_a_property_is_no_method(decorator: str, is_method: bool) -> None:
+    (made,) = index_of(ast.parse(f"class A:\n    @{decorator}\n    def size(self): pass\n")).all_classes
+    assert ("size" in made.methods) is is_method

@@ -31,11 +31,13 @@ from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.trial import has_lessened, written
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import Target
-from torchperf_lint.model import bounds
+from torchperf_lint.model import bounds, loaded_files
+from torchperf_lint.syntax.identity import key_of
 from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import NoReturn
 
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.findings import Diagnostic
@@ -343,6 +345,21 @@ def test_a_file_that_is_too_large_to_be_asked_is_so_in_any_order(here: Path, mon
     assert codes("helper.py", "train.py") == codes("train.py", "helper.py") == {"TPL101"}
     monkeypatch.setattr(bounds, "MOST_BYTES", len(IN_EVERY_STEP) - 1)
     assert codes("helper.py", "train.py") == codes("train.py", "helper.py") == set()
+
+
+def test_a_file_that_nests_too_deeply_is_left_out_and_no_result_is_stored(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In any thread: where there is none with room, another run may find more."""
+    write(here / "helper.py", HELPER)
+    program = project_snapshot.gather(["helper.py"], _plain_case().hints).program()
+
+    def fails(tree: object, path: str) -> NoReturn:
+        raise RecursionError
+
+    monkeypatch.setattr(loaded_files, "index_of", fails)
+    assert program.analyzed(key_of("helper.py")) is None
+    assert program.recorder.dependencies() is None
 
 
 @every_case

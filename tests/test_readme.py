@@ -75,6 +75,14 @@ def test_samples_fit_their_columns(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, ROOT / "CONTRIBUTING.md"], ids=lambda path: path.stem)
+def test_prose_fits_its_columns(document: Path) -> None:
+    """A row of a table has to be one line, and a word may be longer."""
+    text = re.sub(r"(?ms)^ *(```+)\w.*?^ *\1$", "", document.read_text(encoding="utf-8"))
+    lines = [line for line in text.splitlines() if not line.startswith("|") and " " in line.strip()]
+    assert [line for line in lines if len(line) > 120] == []
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, ROOT / "CONTRIBUTING.md"], ids=lambda path: path.stem)
 def test_what_a_document_links_to_is_there(document: Path) -> None:
     links = [(link["path"], link["anchor"]) for link in PAGE.finditer(document.read_text(encoding="utf-8"))]
     for path, anchor in links:

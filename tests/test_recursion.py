@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 import pytest
 
 from fake_rules import HINTS, TARGET
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.runner import check_source
-from torchperf_lint.syntax.recursion import FRAMES, has_room, with_room
+from torchperf_lint.syntax.recursion import FRAMES, NoRoom, has_room, with_room
 from training_loop import FOUND_AT, LOOP
 
 DEEP = {
@@ -56,3 +57,66 @@ def test_room_is_for_one_call_and_leaves_nothing_behind() -> None:
         with_room(lambda: {}["nothing"])
     assert not has_room()
     assert sys.getrecursionlimit() == limit
+
+
+def test_threads_do_not_wait_for_each_other() -> None:
+    """Each of them has room, and keeps its recursion limit after another one has ended."""
+    both = threading.Barrier(2)
+    first_is_done = threading.Event()
+    limit = sys.getrecursionlimit()
+
+    def first() -> bool:
+        both.wait(20)
+        return has_room()
+
+    def second() -> int:
+        both.wait(20)
+        first_is_done.wait(20)
+        return sys.getrecursionlimit() if with_room(has_room) else 0
+
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.append(with_room(second)), daemon=True)
+    thread.start()
+    assert with_room(first)
+    first_is_done.set()
+    thread.join(20)
+    assert found == [FRAMES]
+    assert sys.getrecursionlimit() == limit
+
+
+def test_an_interrupt_leaves_room_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interrupted call runs on; its end takes nothing from the next one."""
+    goes_on = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def interrupted(thread: threading.Thread) -> None:
+        threads.append(thread)
+        raise KeyboardInterrupt
+
+    limit = sys.getrecursionlimit()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "join", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            with_room(lambda: goes_on.wait(20))
+
+    def after_it() -> tuple[bool, int]:
+        goes_on.set()
+        threads[0].join(20)
+        return has_room(), sys.getrecursionlimit()
+
+    assert with_room(after_it) == (True, FRAMES)
+    assert not has_room()
+    assert sys.getrecursionlimit() == limit
+
+
+def test_a_thread_that_cannot_be_started_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    before = sys.getrecursionlimit(), threading.stack_size()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fails)
+        with pytest.raises(NoRoom):
+            with_room(has_room)
+    assert (sys.getrecursionlimit(), threading.stack_size()) == before
+    assert with_room(has_room)

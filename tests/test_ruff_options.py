@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +20,7 @@ from torchperf_lint import config
 from training_loop import FOUND_AT, LOOP
 from word_rules import word_rules  # noqa: F401
 
+WATCHING = "Watching for changes; Ctrl-C ends it.\n"
 FIXED = "Fixed 1 finding in 1 file:\n  a.py\n    1 TPL102 slow-word\n"
 
 
@@ -70,9 +73,9 @@ def test_fixes_are_shown_although_quiet(lint, code: Path) -> None:  # noqa: F811
 )
 def test_fixes_of_some_rules_are_only_shown(lint, options: list[str], text: str, settings: str) -> None:  # noqa: F811
     write("torchperf-lint.toml", settings)
-    for path in (write("a.py", "slow risky = 1\n".replace(" risky", "; risky")),):
-        lint("--fix", "--unsafe-fixes", *options)
-        assert path.read_text().replace(";", "") == f"{text} = 1\n"
+    path = write("a.py", "slow; risky = 1\n")
+    lint("--fix", "--unsafe-fixes", *options)
+    assert path.read_text().replace(";", "") == f"{text} = 1\n"
 
 
 def test_a_fix_that_is_held_is_still_shown_and_not_counted(lint, code: Path) -> None:  # noqa: F811
@@ -237,16 +240,67 @@ def test_watching_checks_again_after_a_change(tmp_path: Path) -> None:
     out, err = process.stdout, process.stderr
     try:
         assert line_of(out) == "No findings.\n"
-        assert line_of(err) == "Watching for changes; Ctrl-C ends it.\n"
+        assert line_of(err) == WATCHING
         (tmp_path / "notes.md").write_text("no code", encoding="utf-8")
         (tmp_path / "train.py").write_text(LOOP, encoding="utf-8")
         assert line_of(out).startswith(f"train.py:{FOUND_AT}: TPL102 ")
-        assert line_of(err) == "Watching for changes; Ctrl-C ends it.\n"
+        assert line_of(err) == WATCHING
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
     finally:
         process.kill()
         process.communicate()
+
+
+def test_watching_sees_configurations_and_exclusions(tmp_path: Path) -> None:
+    """Also those beyond the folders that are watched: above them, named, or what another one is based on."""
+    project, away = tmp_path / "project", tmp_path / "away"
+    for folder in (project / "code", away, project / ".git"):
+        folder.mkdir(parents=True)
+    (project / "code" / "train.py").write_text(LOOP, encoding="utf-8")
+    (away / "base").write_text("", encoding="utf-8")
+    (away / "lint").write_text(f"extend = {json.dumps(str(away / 'base'))}\n", encoding="utf-8")
+    found = f"code/train.py:{FOUND_AT}: TPL102 "
+
+    def said_of(options: list[str], changes: list[tuple[Path, str]]) -> list[str]:
+        """What the rounds print: one at the beginning, and one after each change."""
+        out, told = tmp_path / "out", []
+        with out.open("w", encoding="utf-8") as stream:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "torchperf_lint", "--watch", "--output-format", "concise", *options, "code"],
+                cwd=project,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            for path, text in [*changes, (tmp_path, "")]:
+                until = time.monotonic() + 60
+                while len(rounds := out.read_text(encoding="utf-8").split(WATCHING)) != len(told) + 2:
+                    assert time.monotonic() < until, rounds
+                    assert process.poll() is None
+                    time.sleep(0.02)
+                told.append(rounds[len(told)])
+                if path != tmp_path:
+                    (tmp_path / "new").write_text(text, encoding="utf-8")
+                    (tmp_path / "new").replace(path)
+        finally:
+            process.kill()
+            process.wait()
+        return told
+
+    silent = "ignore = ['TPL1']\n"
+    named = said_of(["--config", str(away / "lint")], [(away / "base", silent), (away / "lint", "# nothing\n")])
+    assert [found in each for each in named] == [True, False, True]
+    own, ignored = project / "torchperf-lint.toml", project / ".gitignore"
+    changes = [
+        (own, silent),
+        (own, ""),
+        (ignored, "train.py\n"),
+        (ignored, ""),
+        (project / "code" / ".gitignore", "*\n"),
+    ]
+    assert [found in each for each in said_of([], changes)] == [True, False, True, False, True, False]
 
 
 @pytest.mark.parametrize("beside", ["--fix", "--fix-only", "--diff", "--add-noqa", "--show-files", "-"])

@@ -31,7 +31,12 @@ from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
     import ast
+    from collections.abc import Callable
     from pathlib import Path
+    from typing import Any
+
+    from torchperf_lint.model.domain.frames import Frame
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 STEP = st.builds(Because, st.integers(1, 99), st.sampled_from(["a", "b"]), st.none())
 STEPS, SOME_STEPS = (st.lists(STEP, min_size=least, max_size=2).map(tuple) for least in (0, 1))
@@ -185,6 +190,42 @@ def test_calls_that_call_in_turn_are_followed_to_a_bound(monkeypatch: pytest.Mon
     monkeypatch.setattr(ValueInference, "_followed", lambda *given: (followed.append(given), follow(*given))[1])
     inference.frame(inference.index.functions[1])
     assert len(followed) <= bounds.MOST_STATEMENTS_FOLLOWED
+
+
+def _asking_itself(monkeypatch: pytest.MonkeyPatch, ask: Callable[[ValueInference, FunctionInfo], None]) -> Frame:
+    """The frame of a function while whose run that is asked."""
+    source = Source("f.py", b"def f(x):\n    y = x\n    return y\n")
+    inference = AnalyzedFile(source, index_of(source.parse(), "f.py"), Hints()).inference()
+    (function,) = (each for each in inference.index.functions if each.name == "f")
+    run, whole = ValueInference._run, inference._inquiry.context.calls_up
+
+    def runs(self: ValueInference, *given: Any) -> Frame:
+        frame = run(self, *given)
+        if given[0] is function and self._inquiry.context.calls_up == whole:
+            ask(self, function)
+        return frame
+
+    monkeypatch.setattr(ValueInference, "_run", runs)
+    return inference.frame(function)
+
+
+def test_a_frame_that_does_not_settle_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no value of the run that was the last one."""
+    assert _asking_itself(monkeypatch, ValueInference.frame).values
+    monkeypatch.setattr(bounds, "MOST_ROUNDS", 0)
+    frame = _asking_itself(monkeypatch, ValueInference.frame)
+    assert (frame.env, frame.values, frame.returns, frame.yields) == ({}, {}, [], [])
+
+
+def test_a_frame_stays_in_sight_after_one_that_looks_less_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Frame] = []
+
+    def ask(inference: ValueInference, function: FunctionInfo) -> None:
+        inference.alone(lambda: inference.frame(function))
+        seen.append(inference.frame(function))
+
+    frame = _asking_itself(monkeypatch, ask)
+    assert seen[0].values == frame.values
 
 
 @pytest.mark.parametrize(

@@ -255,6 +255,12 @@ class _Run:
 
     def results(self, action: Action, unsafe: bool = False) -> list[Result]:
         """The results of all files and sources, with the findings that count."""
+        try:
+            return self._results(action, unsafe)
+        except BadConfig as error:  # of a folder
+            raise ValueError(str(error.failure)) from None
+
+    def _results(self, action: Action, unsafe: bool) -> list[Result]:
         if self._settings.baseline is None and self._settings.min_severity is Severity.NOTE:
             return self._judged(action, unsafe)
         try:
@@ -299,6 +305,7 @@ class _Run:
                 spared=spared,
                 held=settings.held,
                 forced=settings.force_exclude,
+                own=settings.own,
             )
         if self._alone is not None and wanted(ALONE):
             job = self._job(ALONE, action, unsafe, spared)._replace(own_versions=False)
@@ -322,10 +329,9 @@ class _Run:
         settings = self._settings
         codes = tuple(rule.code for rule in settings.rules_for(path))
         unused = settings.reports_unused_in(path)
-        asked = (action, unsafe, unused, not self._isolated, settings.min_confidence)
-        return Job(
-            path, codes, settings.target, settings.hints, *asked, spared.get(path, frozenset()), held=settings.held
-        )
+        own = settings.own(path)
+        asked = (action, unsafe, unused, not self._isolated, own.min_confidence)
+        return Job(path, codes, own.target, settings.hints, *asked, spared.get(path, frozenset()), held=own.held)
 
     def _excluded(self) -> tuple[str, ...]:
         own = DEFAULT_EXCLUDE if self._settings.exclude is None else self._settings.exclude

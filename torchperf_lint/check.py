@@ -70,6 +70,13 @@ def run(options: argparse.Namespace) -> int:
         return complain("torchperf-lint: error: `-` cannot stand beside other paths")
     if reads_input and sys.stdin is None:  # closed by the parent process
         return complain(f"{STANDARD_INPUT}: error: cannot be read: standard input is closed")
+    try:
+        return _sifted(options, settings)
+    except BadConfig as error:  # of a folder
+        return complain(str(error.failure))
+
+
+def _sifted(options: argparse.Namespace, settings: Settings) -> int:
     if not _sifts(options, settings):
         return _run(options, settings, None)
     from torchperf_lint.adopt.baseline import BadBaseline
@@ -261,6 +268,7 @@ def _judge(options: argparse.Namespace, settings: Settings) -> _Judge:
                     comments=_comments(options),
                     held=settings.held,
                     forced=settings.force_exclude,
+                    own=settings.own,
                 )
             )
         if not results and wanted is _any:

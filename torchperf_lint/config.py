@@ -16,7 +16,7 @@ from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import Target, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from torchperf_lint.engine.declare import Rule
 
@@ -26,6 +26,8 @@ OWN_FILES = (".torchperf-lint.toml", "torchperf-lint.toml")
 """Names of files that hold nothing but our keys, the first to count first."""
 
 PROJECT_FILE = "pyproject.toml"
+
+_read: set[str] = set()
 
 _LIKE_OURS = re.compile(rb"(?i)torchperf[-_]?lint")
 """Names of tables that are probably meant for us."""
@@ -67,6 +69,11 @@ class Settings(NamedTuple):
     fail_on: Severity = Severity.NOTE
     baseline: str | None = None  # absolute, or as the command line names it
     check_with: str | None = None  # a command line
+    nested: Nested | None = None
+
+    def own(self, path: str) -> Settings:
+        """The settings of one file: those of the nearest configuration, or else these."""
+        return (None if self.nested is None else self.nested.of(path)) or self
 
     @property
     def target(self) -> Target:
@@ -81,19 +88,24 @@ class Settings(NamedTuple):
     def rules_for(self, path: str) -> tuple[Rule, ...]:
         """The rules to run on one file: the selected ones without those that `per-file-ignores` excludes."""
         ignored = self.ignored_in(path)
+        rules = self.own(path).rules
         if not ignored:
-            return self.rules
-        return tuple(rule for rule in self.rules if not any(registry.matches(each, rule) for each in ignored))
+            return rules
+        return tuple(rule for rule in rules if not any(registry.matches(each, rule) for each in ignored))
 
     def reports_unused_in(self, path: str) -> bool:
         """Whether unused suppressions are reported (TPL001) in one file."""
         names = (registry.UNUSED_SUPPRESSION, registry.UNUSED_SUPPRESSION_NAME)
         if any(registry.covers(selector, *names) for selector in self.ignored_in(path)):
             return False
-        return registry.reports_unused(self.select, self.ignore, self.extend_select)
+        own = self.own(path)
+        return registry.reports_unused(own.select, own.ignore, own.extend_select)
 
     def ignored_in(self, path: str) -> tuple[str, ...]:
         """The selectors that `per-file-ignores` lists for a file."""
+        own = self.own(path)
+        if self.nested is not None and own is not self:
+            return (*own.ignored_in(path), *self.nested.given.ignored_in(path))
         if not self.per_file_ignores:
             return ()
         place = os.path.relpath(os.path.realpath(path), os.path.realpath(self.root)).replace(os.sep, "/")
@@ -130,6 +142,32 @@ class Settings(NamedTuple):
         return base._replace(ignore=(*kept, *ignore), extend_select=(*base.extend_select, *extend_select))
 
 
+class Nested:
+    """The configurations of folders below the one that a run takes its settings from."""
+
+    def __init__(self, top: str, given: Settings, adapted: Callable[[Settings], Settings]) -> None:
+        """`top` has no configuration below the run's; `given` has the command line's `per-file-ignores`.
+
+        `adapted` applies the other options of the command line to the settings of a file.
+        """
+        self.given = given
+        self._adapted = adapted
+        self._known: dict[str, Settings | None] = {os.path.abspath(top): None}
+
+    def of(self, path: str) -> Settings | None:
+        """The settings of the nearest configuration above a file; None: those of the run. Raise BadConfig as `load`."""
+        folder, passed = os.path.dirname(os.path.abspath(path)), []
+        while folder not in self._known:
+            passed.append(folder)
+            found = _found_in(folder)
+            above = os.path.dirname(folder)
+            if found is not None or above == folder:
+                self._known[folder] = None if found is None else self._adapted(_settings(*found))
+            folder = folder if folder in self._known else above
+        self._known.update(dict.fromkeys(passed, self._known[folder]))
+        return self._known[folder]
+
+
 @functools.cache
 def _selected_rules(
     select: tuple[str, ...] | None, ignore: tuple[str, ...], extend_select: tuple[str, ...]
@@ -153,15 +191,28 @@ def load(start: str, config: str | None = None) -> Settings:
         return _settings(config, *_table_named(config))
     folder, above = os.path.abspath(start), ""
     while folder != above:
-        for name in (*OWN_FILES, PROJECT_FILE):
-            candidate = os.path.join(folder, name)
-            if not os.path.isfile(candidate):
-                continue
-            table = _read_table(candidate) if name == PROJECT_FILE else _read_own(candidate)
-            if table is not None:
-                return _settings(candidate, table, name != PROJECT_FILE)
+        found = _found_in(folder)
+        if found is not None:
+            return _settings(*found)
         folder, above = os.path.dirname(folder), folder
     return Settings()
+
+
+def files_read() -> frozenset[str]:
+    """All configuration files that this process has read so far, whatever was in them, by absolute path."""
+    return frozenset(_read)
+
+
+def _found_in(folder: str) -> tuple[str, dict[str, Any], bool] | None:
+    """The configuration of a folder: its path, its table, and whether it is a file of our own."""
+    for name in (*OWN_FILES, PROJECT_FILE):
+        candidate = os.path.join(folder, name)
+        if not os.path.isfile(candidate):
+            continue
+        table = _read_table(candidate) if name == PROJECT_FILE else _read_own(candidate)
+        if table is not None:
+            return candidate, table, name != PROJECT_FILE
+    return None
 
 
 def _table_named(path: str) -> tuple[dict[str, Any], bool]:
@@ -202,6 +253,7 @@ def _read_table(path: str) -> dict[str, Any] | None:
 
 
 def _bytes_of(path: str) -> bytes:
+    _read.add(os.path.abspath(path))
     try:
         with open(path, "rb") as file:
             return file.read()

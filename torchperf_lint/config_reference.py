@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.config_keys import KEYS, Form
@@ -22,6 +23,7 @@ _NOT_BLANK = r"^[^\x00]+$"
 _MARKS = r"\s!-/:-@\[-^`{-~"  # what no name holds, but for letters beyond ASCII, which dialects see differently
 _PART = rf"[^{_MARKS}0-9][^{_MARKS}]*"
 _GLOB = r"[^\s]"
+_WIDTH = 120
 _WORDS = r"^[^\x00]*[^\x00\s][^\x00]*$"
 
 
@@ -106,7 +108,7 @@ def _section(key: Key) -> Iterator[str]:
     yield f"### `{key.name}`"
     yield ""
     option = f" On the command line: `{key.option}`." if key.option else ""
-    yield f"{key.says[:1].upper()}{key.says[1:]}.{option}"
+    yield from textwrap.wrap(f"{key.says[:1].upper()}{key.says[1:]}.{option}", _WIDTH, break_on_hyphens=False)
     yield ""
     yield "```toml"
     yield f"{key.name} = {key.example}"

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from torchperf_lint import __version__
-from torchperf_lint.config import Settings, load, pair
+from torchperf_lint.config import Nested, Settings, load, pair
 from torchperf_lint.config_keys import WrongType, checked_command, checked_files, checked_globs, checked_selectors
 from torchperf_lint.engine.findings import BadConfidence, BadSeverity, checked_confidence, checked_severity
 from torchperf_lint.engine.globs import BadGlob
@@ -395,8 +395,27 @@ OF_FIELDS = (
 
 
 def settings_for(options: argparse.Namespace) -> Settings:
-    """The configuration with the command line's options applied; raise BadConfig or registry.UnknownSelector."""
-    settings = Settings() if options.isolated else load(common_folder(options), options.config)
+    """The configuration with the command line's options applied; raise BadConfig or registry.UnknownSelector.
+
+    Folders below it may have configurations of their own, unless the command line names one, or none is to be read.
+    """
+    around = common_folder(options)
+    settings = Settings() if options.isolated else load(around, options.config)
+    whole = _with_options(settings, options)
+    if options.isolated or options.config is not None:
+        return whole
+    ignores = [*(options.per_file_ignores or ()), *options.extend_per_file_ignores]
+    given = Settings(root=settings.root, per_file_ignores=_by_glob(ignores))
+
+    def adapted(own: Settings) -> Settings:
+        kept = own.per_file_ignores if options.per_file_ignores is None else ()
+        return _with_options(own, options)._replace(per_file_ignores=kept)
+
+    top = around if os.path.isdir(around) else os.path.dirname(around)
+    return whole._replace(nested=Nested(top, given, adapted))
+
+
+def _with_options(settings: Settings, options: argparse.Namespace) -> Settings:
     for text in options.pairs:
         settings = settings._replace(**pair(text))
     given = (

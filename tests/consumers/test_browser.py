@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -70,7 +71,7 @@ def test_the_page_fits_and_is_quiet(browser, report: Path, width: int, scheme: s
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.goto(report.as_uri())
-        assert page.title().endswith("torchperf-lint") or page.title()
+        assert re.fullmatch(r"torchperf-lint: \d\d+ findings", page.title())
         assert asked == [report.as_uri()]
         assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
         assert page.evaluate(BEYOND) == []

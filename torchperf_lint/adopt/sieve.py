@@ -82,7 +82,7 @@ class Sieve:
             from torchperf_lint.engine.notebooks import rows_of
 
             data = rows_of(result.path, data)
-        least = self._settings.min_confidence
+        least = self._settings.own(result.path).min_confidence
         return Judged(result.path, data, report.diagnostics, frozenset(codes), least, report.failure is None)
 
     def _counts(self, diagnostic: Diagnostic, data: bytes) -> bool:

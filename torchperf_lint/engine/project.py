@@ -21,6 +21,7 @@ from torchperf_lint.syntax.identity import digest_of, keys_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
+    from torchperf_lint.config import Settings
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.executors import Workers
     from torchperf_lint.engine.project_snapshot import Snapshot
@@ -52,6 +53,7 @@ def check_paths(
     comments: Comments = Comments.ALL,
     held: frozenset[str] = frozenset(),
     forced: bool = False,
+    own: Callable[[str], Settings] | None = None,
 ) -> Iterator[Result]:
     """Yield the result of every file under `paths`, sorted by path, the same for any number of `jobs`.
 
@@ -61,7 +63,8 @@ def check_paths(
     `executor` (see `checked_executor`) starts processes. `progress` is called with the number of checked files and
     their total. An unreadable file gives a result with a failure. `own_versions` and `least` are as in Job. Only files
     that are `wanted` get a result, judged as parts of the same project. `spared` and `chosen` have those of Job by
-    path; `comments` and `held` are as in Job, `forced` as for `files.discover`. Raise `Unusable` where the executor
+    path; `comments` and `held` are as in Job, `forced` as for `files.discover`. `own` gives
+    the settings that a file has of its own: its versions, `least` and `held`. Raise `Unusable` where the executor
     fails, before anything is written.
     """
     requirements.cache_clear()
@@ -69,20 +72,34 @@ def check_paths(
     found = discover(paths, exclude, root, forced=forced)
     for folder in found.leftovers:
         remove_leftover(folder)
-    work = [
-        Job(path, codes, target, hints, *asked, each, False, only, comments, held)
-        for path in found.files
-        if wanted(path)
-        for codes in [tuple(rule.code for rule in rules_for(path))]
-        for each in [spared.get(path, frozenset()) if spared else frozenset()]
-        for only in [chosen.get(path) if chosen else None]
-        for asked in [(action, unsafe, reports_unused(path), own_versions, least)]
-    ]
+
+    def job_of(path: str) -> Job:
+        job = Job(
+            path,
+            tuple(rule.code for rule in rules_for(path)),
+            target,
+            hints,
+            action=action,
+            unsafe=unsafe,
+            report_unused=reports_unused(path),
+            own_versions=own_versions,
+            least=least,
+            spared=spared.get(path, frozenset()) if spared else frozenset(),
+            chosen=chosen.get(path) if chosen else None,
+            comments=comments,
+            held=held,
+        )
+        if own is None:
+            return job
+        settings = own(path)
+        return job._replace(target=settings.target, least=settings.min_confidence, held=settings.held)
+
+    work = [job_of(path) for path in found.files if wanted(path)]
     workers = workers_of(executor, jobs)
     snapshot = functools.cache(functools.partial(_gathered, found.files, hints, cache, workers))
     if cache is not None and action is Action.CHECK and work:
         work = [job._replace(keeps=True) for job in work]
-        results = _with_kept(work, found.files, cache, snapshot, workers)
+        results = _with_kept(work, found.files, target, cache, snapshot, workers)
     else:
         results = workers.judged(work, snapshot)
     if progress is not None:
@@ -120,15 +137,20 @@ def _gathered(paths: Sequence[str], hints: Hints, cache: str | None, workers: Wo
 
 
 def _with_kept(
-    work: Sequence[Job], linted: Sequence[str], cache: str, snapshot: Callable[[], Snapshot], workers: Workers
+    work: Sequence[Job],
+    linted: Sequence[str],
+    target: Target,
+    cache: str,
+    snapshot: Callable[[], Snapshot],
+    workers: Workers,
 ) -> Generator[Result, None, None]:
     """The results of the work; stored results that are still valid are not computed again.
 
-    `linted` has the paths of the project that the work is a part of.
+    `linted` has the paths of the project that the work is a part of, `target` is that of the run.
     """
     keys = keys_of(linted)
     first = work[0]
-    settings = repr((folder_left_out(keys), first.target, first.hints, first.own_versions))
+    settings = repr((folder_left_out(keys), target, first.hints, first.own_versions))
     kept = Results(root_of(keys.values()), cache, settings)
     looked_at: list[Snapshot] = []
 
@@ -175,14 +197,19 @@ def _told(work: Sequence[Job], keys: dict[str, str], kept: Results) -> dict[str,
 
 def _asked(job: Job) -> str:
     """A job's name, without the settings that a run shares."""
-    return _name_of_job(job.codes, job.report_unused, job.least, job.comments, tuple(sorted(job.held)))
+    return _name_of_job(job.codes, job.target, job.report_unused, job.least, job.comments, tuple(sorted(job.held)))
 
 
 @functools.cache
 def _name_of_job(
-    codes: tuple[str, ...], report_unused: bool, least: Confidence, comments: Comments, held: tuple[str, ...]
+    codes: tuple[str, ...],
+    target: Target,
+    report_unused: bool,
+    least: Confidence,
+    comments: Comments,
+    held: tuple[str, ...],
 ) -> str:
-    return digest_of(repr((codes, report_unused, least.value, comments.value, held)).encode())[:16]
+    return digest_of(repr((codes, target, report_unused, least.value, comments.value, held)).encode())[:16]
 
 
 def _counted(

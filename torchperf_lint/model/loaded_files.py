@@ -13,7 +13,6 @@ from torchperf_lint.model.project.query_cache import QueryCache
 from torchperf_lint.model.project.symbol_index import SymbolIndex
 from torchperf_lint.model.syntax.indexing import index_of
 from torchperf_lint.syntax.identity import digest_of, key_of
-from torchperf_lint.syntax.recursion import has_room
 from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class LoadedFiles(abc.ABC):
         self._forget_what_lasts()
 
     def forget(self) -> None:
-        """Clear all caches: some results may come from a run whose stack was full."""
+        """Clear all caches; the trees stay."""
         for analyzed in filter(None, self._analyzed_files.values()):
             analyzed.take_apart()
         self._forget()
@@ -202,11 +201,7 @@ class LoadedFiles(abc.ABC):
                 self._keep(key, *known)
             except Unreadable:
                 pass
-            except OSError:
-                self.recorder.certain = False
-            except RecursionError:
-                if not has_room():
-                    raise  # the caller repeats the query with a larger stack
+            except (OSError, RecursionError):
                 self.recorder.certain = False
         analyzed = self._analyzed_files[key]
         return (

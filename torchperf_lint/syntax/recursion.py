@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _R = TypeVar("_R")
 
 FRAMES = 20_000
-"""The recursion limit of that thread."""
+"""The recursion limit while such a thread runs."""
 
 _STACK = 256 << 20
 """Bytes of its stack: a call in C takes a few hundred at most, and memory is only committed when used."""
@@ -22,13 +22,19 @@ class NoRoom(RecursionError):
     """No thread with a larger stack can be started."""
 
 
-_one_thread = _thread.allocate_lock()  # the recursion limit and the stack size belong to the whole process
-_large_thread: int | None = None
+_whole_process = _thread.allocate_lock()  # held where the recursion limit or the stack size of new threads is set
+_limits: list[int] = []  # of the threads with a larger stack that run now: the limit before each
+_this_thread = _thread._local()
 
 
 def has_room() -> bool:
-    """Whether this thread is the one with the larger stack."""
-    return _large_thread == _thread.get_ident()
+    """Whether this thread is one with a larger stack."""
+    return getattr(_this_thread, "has_room", False)
+
+
+def take_room() -> None:
+    """Let this thread count as one with a larger stack."""
+    _this_thread.has_room = True
 
 
 def with_room(function: Callable[[], _R]) -> _R:
@@ -41,29 +47,39 @@ def with_room(function: Callable[[], _R]) -> _R:
     raised: list[BaseException] = []
 
     def call() -> None:
-        global _large_thread
-        _large_thread = _thread.get_ident()
+        take_room()
+        _raise_limit()
         try:
             returned.append(function())
         except BaseException as error:
             raised.append(error)
         finally:
-            _large_thread = None
+            _restore_limit()
 
-    with _one_thread:
-        limit, size = sys.getrecursionlimit(), threading.stack_size()
+    with _whole_process:
+        size = threading.stack_size()
         try:
             threading.stack_size(_STACK)
             thread = threading.Thread(target=call, daemon=True)
-            sys.setrecursionlimit(max(limit, FRAMES))
             thread.start()
-            threading.stack_size(size)
-            thread.join()
         except (RuntimeError, ValueError):
             raise NoRoom("no thread can be had that has room") from None
         finally:
             threading.stack_size(size)
-            sys.setrecursionlimit(limit)
+    thread.join()  # where this is interrupted, the thread runs on
     for error in raised:
         raise error
     return returned[0]
+
+
+def _raise_limit() -> None:
+    with _whole_process:
+        _limits.append(sys.getrecursionlimit())
+        sys.setrecursionlimit(max(_limits[-1], FRAMES))
+
+
+def _restore_limit() -> None:
+    with _whole_process:
+        before = _limits.pop()
+        if not _limits:  # no other one runs
+            sys.setrecursionlimit(before)

@@ -101,7 +101,7 @@ class ValueQuestions(Protocol):
         """The value that the function returns for these arguments."""
 
     def in_call(self, function: FunctionInfo, given: Env) -> Mapping[ast.expr, Value] | None:
-        """The values of the expressions in one call of a function of this file; None beyond the call depth bound."""
+        """The values of the expressions in one call of a function of this file; None in a cycle."""
 
     def outcome(
         self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], part: Slice
@@ -109,7 +109,7 @@ class ValueQuestions(Protocol):
         """The returned value of a call, and the lists and dicts that it fills."""
 
     def in_general(self, answer: Callable[[], _R]) -> _R:
-        """A result that is independent of the current call depth: computed with the full depth budget."""
+        """A result that does not depend on the calls that are being followed: none of them counts."""
 
     def frame_with(self, function: FunctionInfo, part: Callable[[Slices], Slice | None]) -> Frame:
         """The function's interpretation for all callers, at least as far as that slice goes."""

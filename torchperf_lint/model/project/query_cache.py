@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -10,7 +11,7 @@ from torchperf_lint.model import bounds
 from torchperf_lint.model.project.dependencies import node_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from torchperf_lint.model.project.dependencies import DependencyRecorder, Node
 
@@ -61,7 +62,7 @@ class Progress:
         self.open: dict[int, int] = {}  # query -> its depth
         self.provisional: dict[int, _Provisional] = {}
         self.assumed: dict[int, Any] = {}  # query of a cycle -> its result in the round before
-        self.used: dict[int, tuple[Any, Any]] = {}  # query of a cycle -> what it was assumed to be, and its default
+        self.used: dict[int, tuple[Any, Any]] = {}  # -> what it was assumed to be, what it is if it never settles
         self.cycle = self.cut = _NONE  # as in `_Provisional`, for the innermost query
 
     @property
@@ -143,8 +144,17 @@ class QueryCache:
         """Whether the result is stored."""
         return self._numbers.get(question, -1) in self._known
 
-    def ask(self, question: object, compute: Callable[[], _R], default: Callable[[], _R]) -> _R:
-        """The stored result, or that of `compute`; while the query is in progress, what is assumed of it."""
+    def ask(
+        self,
+        question: object,
+        compute: Callable[[], _R],
+        default: Callable[[], _R],
+        unsettled: Callable[[], _R] | None = None,
+    ) -> _R:
+        """The stored result, or that of `compute`; while the query is in progress, what is assumed of it.
+
+        `unsettled` is the result where each round has another one; None: the default.
+        """
         progress = self._progress
         # Queries contain whole Values, which are slow to hash: numbers identify them.
         key = self._numbers.get(question)
@@ -158,7 +168,8 @@ class QueryCache:
             progress.rest_on(depth, _NONE)
             if key not in progress.used:
                 first = default()
-                progress.used[key] = progress.assumed.get(key, first), first
+                last = first if unsettled is None else unsettled()
+                progress.used[key] = progress.assumed.get(key, first), last
             return progress.used[key][0]  # type: ignore[no-any-return]
         if progress.depth >= bounds.MOST_QUERIES_DEEP:
             self.mark_cut_off(0)
@@ -180,18 +191,22 @@ class QueryCache:
         return None
 
     def _answer(self, query: _Query, compute: Callable[[], Any]) -> Any:
-        answer = self._work_out(query, compute, may_begin_elsewhere=True)
-        if not isinstance(answer, _BeginsElsewhere):
-            return answer
-        first, again = answer.first, self._progress.again
-        first.cache._answer(first, lambda: again(first.situation, first.compute))
-        known = self._stored(query.key)
-        return self._work_out(query, compute, may_begin_elsewhere=False) if known is None else known[0]
+        begun: set[int] = set()  # the queries that cycles of this one were to begin with
+        while True:
+            answer = self._work_out(query, compute, begun)
+            if not isinstance(answer, _BeginsElsewhere):
+                return answer
+            first = answer.first
+            begun.add(first.key)
+            first.cache._answer(first, functools.partial(self._progress.again, first.situation, first.compute))
+            known = self._stored(query.key)
+            if known is not None:
+                return known[0]
 
-    def _work_out(self, query: _Query, compute: Callable[[], Any], *, may_begin_elsewhere: bool) -> Any:
+    def _work_out(self, query: _Query, compute: Callable[[], Any], begun: Container[int]) -> Any:
         progress, recorder, key = self._progress, self._recorder, query.key
         depth, earlier = progress.depth, len(progress.provisional)
-        before, outer = (progress.cycle, progress.cut), recorder.here
+        before, outer, assumed = (progress.cycle, progress.cut), recorder.here, progress.assumed
         progress.open[key] = depth
         try:
             for rounds in itertools.count():
@@ -201,12 +216,12 @@ class QueryCache:
                 cycle, cut = progress.cycle, progress.cut
                 if cycle != depth:
                     break
-                if may_begin_elsewhere and rounds == 0:
-                    first = _first(query, progress.since(earlier))
-                    if first is not query:
-                        progress.drop_since(earlier)
-                        progress.used.pop(key, None)
-                        return _BeginsElsewhere(first)
+                # In any round: what belongs to the cycle may show only later.
+                first = _first(query, [found for found in progress.since(earlier) if found.cycle == depth])
+                if first is not query and first.key not in begun:
+                    progress.drop_since(earlier)
+                    progress.used.pop(key, None)
+                    return _BeginsElsewhere(first)
                 answer = self._settle(key, answer, earlier, rounds)
                 if answer is not _AGAIN:
                     break
@@ -215,12 +230,14 @@ class QueryCache:
         except BaseException:
             progress.drop_since(earlier)
             progress.used.pop(key, None)
-            if depth == 0:
-                progress.assumed.clear()
-                progress.used.clear()
+            # Where an outer query catches it, its result rests on what this one has used.
+            outer |= recorder.here
+            cycle, cut = _outside(depth, progress.cycle, progress.cut)
+            before = min(before[0], cycle), min(before[1], cut)
             raise
         finally:
             del progress.open[key]
+            progress.assumed = assumed
             progress.cycle, progress.cut = before
             recorder.here = outer
         # What a bound has cut off depends on the calls that led there from this query: another query finds more.
@@ -228,7 +245,7 @@ class QueryCache:
         used = {each: progress.used[each] for each in (found.query.key for found in inner) if each in progress.used}
         progress.drop_since(earlier)
         progress.used.update(used)  # the outer query of the cycle compares them
-        cycle, cut = (each if each < depth else _NONE for each in (cycle, cut))
+        cycle, cut = _outside(depth, cycle, cut)
         if cycle == cut == _NONE:
             for found in inner:
                 found.query.cache._known[found.query.key] = found.answer, own
@@ -245,27 +262,30 @@ class QueryCache:
     def _settle(self, key: int, answer: object, earlier: int, rounds: int) -> object:
         """The query's result if all results of its cycle are as assumed; else `_AGAIN`, and they are dropped.
 
-        A query whose result is another one in every round has its default as its result.
+        A query whose result is another one in every round gets the result that it was asked with for that case.
         """
         progress = self._progress
         inner = progress.since(earlier)
         results = {key: (answer, self), **{found.query.key: (found.answer, found.query.cache) for found in inner}}
         used = {each: progress.used.pop(each) for each in results if each in progress.used}
         unsettled = {
-            each: first
-            for each, (assumed, first) in used.items()
+            each: last
+            for each, (assumed, last) in used.items()
             if not results[each][1]._is_same(assumed, results[each][0])
         }
         if unsettled and rounds < bounds.MOST_ROUNDS:
             progress.drop_since(earlier)
-            progress.assumed.update((each, results[each][0]) for each in used)
+            progress.assumed = {**progress.assumed, **{each: results[each][0] for each in used}}
             return _AGAIN
-        for each in results:
-            progress.assumed.pop(each, None)
         for found in inner:
             if found.query.key in unsettled:
                 progress.provisional[found.query.key] = found._replace(answer=unsettled[found.query.key])
         return unsettled.get(key, answer)
+
+
+def _outside(depth: int, cycle: int, cut: int) -> tuple[int, int]:
+    """What a result at that depth rests on, as in `_Provisional`, without the query itself."""
+    return cycle if cycle < depth else _NONE, cut if cut < depth else _NONE
 
 
 def _first(query: _Query, cycle: list[_Provisional]) -> _Query:

@@ -245,5 +245,8 @@ class _Indexer:
 
 
 def _sets_property(node: FunctionNode) -> bool:
-    """Whether it is the setter or deleter of a property."""
-    return any(isinstance(each, ast.Attribute) and each.attr in ("setter", "deleter") for each in node.decorator_list)
+    """Whether it is the setter or deleter of a property, which has the same name: `@x.setter` before `def x`."""
+    return any(
+        isinstance(each, ast.Attribute) and each.attr in ("setter", "deleter") and last_name(each.value) == node.name
+        for each in node.decorator_list
+    )

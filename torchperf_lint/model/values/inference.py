@@ -64,11 +64,11 @@ class ValueInference:
         self._inquiry = Inquiry() if program is None else program.inquiry
         self._cache = QueryCache(analyzed.recorder, self._inquiry, is_same, self._rank)
         self.names = Names(self, analyzed)
-        self._running: dict[tuple[FunctionInfo, Slice | None], Frame] = {}
+        self._running: dict[tuple[FunctionInfo, Slice | None, int], Frame] = {}  # the int: the limit of calls up
         self._asked: dict[FunctionInfo, int] = {}  # how many statements queries have asked to run so far
 
     def _rank(self, question: tuple[object, ...]) -> tuple[object, ...] | None:
-        """A question's place in a fixed order; None for calls, whose questions hold values."""
+        """A question's place in a fixed order; None for calls, whose questions hold values, and for implicit uses."""
         kind, about, *more = question
         if not isinstance(about, (FunctionInfo, ClassInfo)) or kind in ("call", "in call"):
             return None
@@ -99,6 +99,7 @@ class ValueInference:
             ("frame", function, part),
             lambda: self._run_in_general(function, part),
             lambda: self._so_far(function, part),
+            lambda: Frame(function, part),
         )
 
     def frame_with(self, function: FunctionInfo, part: Callable[[Slices], Slice | None]) -> Frame:
@@ -367,7 +368,7 @@ class ValueInference:
         try:
             return self.in_general(lambda: self._run(function, None, part))
         finally:
-            self._running.pop((function, part), None)
+            self._running.pop((function, part, self._inquiry.context.calls_up), None)
 
     def in_general(self, answer: Callable[[], _R]) -> _R:
         """A result that does not depend on how many calls have been followed so far."""
@@ -390,7 +391,11 @@ class ValueInference:
         return self._cache.ask(question, lambda: self._inquiry.afresh(compute), default)
 
     def _ask_by_calls_up(
-        self, question: tuple[object, ...], compute: Callable[[], _R], default: Callable[[], _R]
+        self,
+        question: tuple[object, ...],
+        compute: Callable[[], _R],
+        default: Callable[[], _R],
+        unsettled: Callable[[], _R] | None = None,
     ) -> _R:
         """A result that may depend on callers, and on their callers, up to the current limit.
 
@@ -407,7 +412,8 @@ class ValueInference:
             return compute(), inquiry.reach
 
         asked = (*question, calls_up)
-        answer, reach = self._cache.ask(asked, work_out, lambda: (default(), BEYOND))
+        at_last = None if unsettled is None else lambda: (unsettled(), BEYOND)
+        answer, reach = self._cache.ask(asked, work_out, lambda: (default(), BEYOND), at_last)
         if reach <= limit and self._cache.has(asked):
             self._cache.reaches.setdefault(question, (calls_up, reach))
         inquiry.reach = max(before, reach)
@@ -415,7 +421,7 @@ class ValueInference:
 
     def _so_far(self, function: FunctionInfo, part: Slice | None) -> Frame:
         """The frame of a function that is running: calls it makes already see the module's classes."""
-        return self._running.get((function, part)) or Frame(function)
+        return self._running.get((function, part, self._inquiry.context.calls_up)) or Frame(function, part)
 
     def _run(self, function: FunctionInfo, bound: Env | None, part: Slice | None) -> Frame:
         frame = Frame(function, part)
@@ -428,7 +434,7 @@ class ValueInference:
         env.update({name: host_uses.on_host(env[name], shown) for name, shown in frame.on_host.items() if name in env})
         frame.env = env
         if bound is None:
-            self._running[function, part] = frame
+            self._running[function, part, self._inquiry.context.calls_up] = frame
         runner = Runner(self, evaluator, frame, part)
         final = runner.block(function.body if part is None else function.block, env)
         merged = runner.exits if final is None else [*runner.exits, final]
