@@ -184,7 +184,8 @@ def library_call(
     if ref in torch_api.FACTORIES:
         return _factory(evaluator, node, ref, arguments, keywords)
     if ref in torch_api.SPARSE_FACTORIES:
-        return placed(_sparse(arguments, keywords), evaluator.placed)
+        made = _sparse(arguments, keywords)
+        return placed(made, evaluator.placed) if evaluator.placed else made
     if ref in torch_api.LEGACY_FACTORIES:
         return Value(Kind.TENSOR, Device.CPU, dtype=torch_api.LEGACY_FACTORIES[ref])
     if root == "torch.cuda" and name.endswith("Tensor"):
