@@ -171,7 +171,7 @@ def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cla
         return Contract(True, says, Device.LIKELY, tensors=torchmetrics_api.INPUTS, origin=Origin.BATCH)
     if name == "step" and (is_optimizer(refs) or any(ref.endswith(".Optimizer") for ref in refs)):
         # Step counters like those of torch's optimizers are tensors on the host.
-        there = Device.UNKNOWN if inference.cpu_only or inference.counts_steps_on_host else Device.LIKELY
+        there = Device.UNKNOWN if inference.counts_steps_on_host else Device.LIKELY
         return Contract(True, "an optimizer's `step` runs for every batch, where the parameters are", there)
     return _process_contract(inference, function, cls)
 

@@ -198,11 +198,12 @@ def _iterators_of(inference: ValueQuestions, cls: ClassInfo, name: str) -> list[
 
 def _given_by_iter(cls: ClassInfo, name: str) -> list[ClassInfo]:
     """The classes of the same file whose `__iter__` names the class: it may return an object of it."""
-    return [
-        each
-        for each in cls.index.classes
-        if name in each.methods and any(last_name(record.call.func) == cls.name for record in each.methods[name].calls_made)
-    ]
+    found = []
+    for each in cls.index.classes:
+        method = each.methods.get(name)
+        if method is not None and any(last_name(record.call.func) == cls.name for record in method.calls_made):
+            found.append(each)
+    return found
 
 
 def _classes_of(inference: ValueQuestions, node: ast.expr, owner: FunctionInfo) -> list[ClassInfo]:

@@ -267,8 +267,7 @@ class Loops:
     def _runs_in_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
         """`for start in range(0, n, batch_size): model(x[start : start + batch_size])`, also if `x` is not cut here."""
         stride = _stride(loop)
-        names = [last_name(node) or "" for node in subtree(stride)] if stride is not None else []
-        if not any("batch" in name.lower() for name in names):
+        if stride is None or "batch" not in ast.unparse(stride).lower():
             return False
         return any(
             self._runs_any_model(record, loop, function) or self._is_data_there(record, loop, function)

@@ -143,7 +143,7 @@ def _object(
 def promised(inference: ValueQuestions, instance: Value, because: tuple[Because, ...]) -> Value:
     """An object of a dataclass or named tuple whose tensors are on the device, by the annotations of its fields.
 
-    Fields that are such objects themselves are on the device, too. The object is returned as it is if it has no tensors.
+    Fields that are such objects themselves are on the device, too. An object without tensors is returned as it is.
     """
     return _promised(inference, instance, because, bounds.MOST_NESTED)
 
