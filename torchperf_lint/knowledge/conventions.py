@@ -46,6 +46,9 @@ def stays_on_host(name: str) -> bool:
     return _ON_HOST.search(name.lower()) is not None
 
 
+RANKS = frozenset("get_rank get_local_rank get_world_size".split())
+"""Functions of any library that return an integer about the processes of a run."""
+
 BATCH_CLASSES = re.compile(r"^(?:\w*Batch|Batch\w*|HeteroData|Data|TensorDict)$")
 """Libraries' classes of batches: PyTorch Geometric's, DGL's, the tokenizers' `BatchEncoding`."""
 

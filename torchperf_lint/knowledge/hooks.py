@@ -48,6 +48,16 @@ HOOK_TABLES = (
     HookTable("fastai", _words("Transform"), ("fastai.",), _words("encodes"), _words("")),
     HookTable("Composer", _words("Algorithm"), ("composer.",), _words("apply"), _words("")),
     HookTable(
+        "Composer",
+        _words("Callback LoggerDestination"),
+        ("composer.",),
+        _words(
+            "batch_start batch_end before_forward after_forward before_loss after_loss before_backward after_backward "
+            "after_train_batch eval_batch_start eval_batch_end eval_before_forward eval_after_forward"
+        ),
+        _words(""),
+    ),
+    HookTable(
         "torchtnt", _words("Callback"), ("torchtnt.",), _words("on_train_step_start on_train_step_end"), _words("")
     ),
     HookTable("skorch", _words("Callback"), ("skorch.",), _words("on_batch_begin on_batch_end"), _words("")),
@@ -89,10 +99,10 @@ HOOK_TABLES = (
     ),
     HookTable(
         "Composer",
-        _words("ComposerModel"),
+        _words("ComposerModel ComposerClassifier HuggingFaceModel"),
         (),
         _words("loss update_metric eval_forward forward"),
-        _words("batch outputs"),
+        _words("batch outputs targets"),
     ),
     HookTable(
         "MMEngine",
@@ -151,6 +161,13 @@ HOOK_TABLES = (
         "Keras", _words("Model"), ("keras.",), _words("train_step test_step predict_step compute_loss"), _words("")
     ),
     HookTable(
+        "generate()",
+        _words("PreTrainedModel GenerationMixin"),
+        (),
+        _words("prepare_inputs_for_generation"),
+        _words("input_ids attention_mask inputs_embeds"),
+    ),
+    HookTable(
         "fairseq",
         _words("FairseqTask FairseqCriterion LegacyFairseqTask LegacyFairseqCriterion"),
         ("fairseq.",),
@@ -185,7 +202,8 @@ IGNITE_HOT_EVENTS = _words("ITERATION_STARTED ITERATION_COMPLETED GET_BATCH_STAR
 
 MODULE_BASES = _words(
     "Module LightningModule PreTrainedModel ModelMixin ComposerModel BaseModule GenerationMixin PyTorchModelHubMixin "
-    "Sequential ModuleList ModuleDict ObserverBase FakeQuantizeBase FakeQuantize"
+    "Sequential ModuleList ModuleDict ObserverBase FakeQuantizeBase FakeQuantize BaseDataPreprocessor "
+    "ImgDataPreprocessor BaseTTAModel"
 )
 
 STAR_IMPORTS = {

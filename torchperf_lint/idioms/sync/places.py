@@ -39,7 +39,7 @@ class Costly(NamedTuple):
 
 def hot_places(model: Model) -> Iterator[Costly]:
     """The subscripts of tensors and the calls with sizes that wait, in every step."""
-    for indexed in hot_subscripts(model, _is_on_device):
+    for indexed in hot_subscripts(model, _waits):
         found = _by_part(model, indexed) or _by_number(indexed)
         if found is not None:
             by, part, because = found
@@ -52,12 +52,23 @@ def hot_places(model: Model) -> Iterator[Costly]:
             yield Costly(site, "read", ast.unparse(size), hot_path, values[size].because, None)
 
 
-def _is_on_device(node: ast.Subscript, values: Mapping[ast.expr, Value]) -> bool:
-    held = values.get(node.value, UNKNOWN)
+def _waits(node: ast.Subscript, values: Mapping[ast.expr, Value]) -> bool:
+    """Whether a tensor on the device is indexed, or a number on the device bounds a slice of whatever it is."""
+    return _is_on_device(values.get(node.value, UNKNOWN)) or any(
+        _is_device_number(values.get(bound, UNKNOWN))
+        for part in parts_of(node)
+        if isinstance(part, ast.Slice)
+        for bound in (part.lower, part.upper, part.step)
+        if bound is not None
+    )
+
+
+def _is_on_device(held: Value) -> bool:
     return held.holds_tensors and not held.mixed and held.device.on_accelerator
 
 
 def _by_part(model: Model, indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | None:
+    held = indexed.value(indexed.node.value)
     for part in indexed.parts:
         bounds = [part.lower, part.upper, part.step] if isinstance(part, ast.Slice) else [part]
         for bound in bounds:
@@ -66,7 +77,7 @@ def _by_part(model: Model, indexed: Indexed) -> tuple[str, ast.expr, tuple[Becau
                 continue
             if _is_device_number(value) and (isinstance(part, ast.Slice) or value.dtype != "bool"):
                 return "read", bound, value.because
-            if isinstance(part, ast.Slice):
+            if isinstance(part, ast.Slice) or not _is_on_device(held):
                 continue
             is_list = len(indexed.parts) > 1 and _is_some_list(value)
             if is_list or _is_host_index(value) or _counts_up(model, indexed, part):
@@ -121,8 +132,20 @@ def _by_number(indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | 
         return None
     held = indexed.value(indexed.node.value)
     one = held.vector is True and index.kind is Kind.NUMBER and not isinstance(indexed.parts[0], ast.Slice)
-    through = index.is_tensor and index.device.on_accelerator and (index.dtype or "").startswith(_WHOLE)
+    through = _is_device_row(index) or (index.ref == "tuple" and all(_is_device_row(each) for each in _items(index)))
     return ("number", indexed.given, held.because) if one or through else None
+
+
+def _is_device_row(value: Value) -> bool:
+    """Whether the value is a tensor of integers on the device."""
+    return value.is_tensor and value.device.on_accelerator and (value.dtype or "").startswith(_WHOLE)
+
+
+def _items(value: Value) -> list[Value]:
+    """The items of a tuple of known length; otherwise a value that stands for each of them."""
+    if value.items:
+        return [item for _, item in value.items]
+    return [value.element or UNKNOWN]
 
 
 def is_one_element(indexed: Indexed) -> bool:

@@ -302,11 +302,20 @@ class Loops:
         made = _made_of_item(loop)
         direct = [each for each in function.calls_made if loop in self.enclosing(each.statement)[:1]]
         on_item = [record for record in direct if made & _names_given(record)]
-        if not any(self._runs_any_model(record, loop, function) for record in on_item) and not (
-            _names_batches(loop.iter) and any(map(_names_model, on_item))
-        ):
+        is_named = _names_batches(loop.iter)
+        runs = not self._is_in_loader_loop(loop, function) and any(
+            self._runs_any_model(record, loop, function) for record in on_item
+        )
+        if not runs and not (is_named and any(map(_names_model, on_item))):
             return False
         return any(self._moves(record.call, made, function) for record in direct)
+
+    def _is_in_loader_loop(self, loop: Loop, function: FunctionInfo) -> bool:
+        """Whether a loop around it takes batches from a loader: then the items are parts of a batch."""
+        return any(
+            isinstance(outer, (ast.For, ast.AsyncFor)) and self.loader_in(outer.iter, function) is not None
+            for outer in self.enclosing(loop)
+        )
 
     def _moves(self, call: ast.Call, made: set[str], function: FunctionInfo) -> bool:
         """Whether the call moves a value with one of these names to the device."""

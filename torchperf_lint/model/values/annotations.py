@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.knowledge import torchmetrics_api
+from torchperf_lint.knowledge import torch_api, torchmetrics_api
 from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 from torchperf_lint.model.values.name_heuristics import conventional
@@ -18,16 +18,14 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.syntax.index import FunctionInfo
 
+_MORE_TENSORS = ("torch.BFloat16Tensor", "torch.ShortTensor", "torch.CharTensor")
 _ANNOTATED = {
     "int": NUMBER,
     "float": NUMBER,
     "bool": NUMBER,
     "str": STRING,
     "torch.device": Value(Kind.DEVICE, Device.LIKELY),
-    "torch.Tensor": Value(Kind.TENSOR),
-    "torch.FloatTensor": Value(Kind.TENSOR),
-    "torch.LongTensor": Value(Kind.TENSOR),
-    "torch.BoolTensor": Value(Kind.TENSOR),
+    **dict.fromkeys((*torch_api.LEGACY_FACTORIES, *_MORE_TENSORS), Value(Kind.TENSOR)),
     "torch.nn.Module": Value(Kind.MODULE),
     "torch.optim.Optimizer": Value(Kind.OPTIMIZER),
     "numpy.ndarray": Value(Kind.NUMPY),
@@ -99,6 +97,9 @@ def _generic(
     inner = annotation.slice
     if name == "Optional":
         return annotated(inner, inference, frame, function)
+    is_described = name == "Annotated" or (isinstance(base, str) and base.startswith("jaxtyping."))
+    if is_described and isinstance(inner, ast.Tuple) and inner.elts:
+        return annotated(inner.elts[0], inference, frame, function)
     if name == "Union" and isinstance(inner, ast.Tuple):
         return _one_of(inner.elts, inference, frame, function)
     if name == "DataLoader":

@@ -338,6 +338,9 @@ class Evaluator:
             return env[path]
         if base.kind is Kind.NUMPY and isinstance(node.slice, ast.Slice):
             return base
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
+        if base.kind is Kind.NUMPY and any(isinstance(part, ast.Slice) for part in parts):
+            return Value(Kind.NUMPY, scalar=False)
         item = item_of(base, index, isinstance(node.slice, (ast.Slice, ast.Tuple)))
         return derived(item) if base.holds_tensors and not in_one_piece(node.slice, index) else item
 

@@ -246,7 +246,12 @@ class ValueInference:
         for record in (each for owner in owners for each in owner.index.calls.get("register_buffer", ())):
             first = record.call.args[0] if record.call.args else None
             if record.function.cls in owners and isinstance(first, ast.Constant) and first.value == name:
-                return Value(Kind.TENSOR, ref="torch.nn.Parameter")
+                given = record.call.args[1:] or [each.value for each in record.call.keywords if each.arg == "tensor"]
+                made = self.home(record.function.index).frame_value(record.function, given[0]) if given else UNKNOWN
+                shape = made if made.kind is Kind.TENSOR else UNKNOWN
+                return Value(
+                    Kind.TENSOR, Device.UNKNOWN, shape.scalar, shape.vector, shape.dtype, ref="torch.nn.Parameter"
+                )
         return None
 
     def instance(self, cls: ClassInfo, base: str | None = None) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
@@ -42,8 +43,6 @@ from torchperf_lint.model.values.tensors import (
 )
 
 if TYPE_CHECKING:
-    import ast
-
     from torchperf_lint.model.domain.interfaces import ExpressionValues
 
 
@@ -112,19 +111,33 @@ def _factory(
         because = (Because(node.lineno, f"built on the device by `{name}(..., device=...)`"),)
     dtype = keywords["dtype"].dtype if "dtype" in keywords else _inferred_dtype(name, arguments)
     scalar = True if name == "scalar_tensor" else None
+    vector = ref in torch_api.VECTOR_FACTORIES or (name in _BY_SIZE and _is_one_size(node, arguments))
     if name in ("tensor", "as_tensor") and arguments and arguments[0].kind is Kind.NUMBER:
         scalar = True
-    if name in ("zeros", "ones", "full", "empty", "rand", "randn") and arguments:
+    if name in _BY_SIZE and arguments:
         size = arguments[0]
         scalar = bool(size.kind is Kind.CONTAINER and size.items == ())
     return Value(
         Kind.TENSOR,
         device,
         scalar,
-        vector=True if ref in torch_api.VECTOR_FACTORIES else None,
+        vector=vector or None,
         dtype=dtype,
         because=because,
     )
+
+
+_BY_SIZE = ("zeros", "ones", "full", "empty", "rand", "randn")
+
+
+def _is_one_size(node: ast.Call, arguments: list[Value]) -> bool:
+    """`torch.zeros(n)`, `torch.zeros((n,))`, `torch.full((n,), 0.0)`."""
+    if not arguments or any(isinstance(each, ast.Starred) for each in node.args):
+        return False
+    size = arguments[0]
+    if size.kind is Kind.CONTAINER:
+        return size.items is not None and len(size.items) == 1
+    return size.kind is Kind.NUMBER and len(arguments) == 1
 
 
 def _sparse(arguments: list[Value], keywords: dict[str, Value]) -> Value:
@@ -263,6 +276,8 @@ def library_call(
         return container(tensor_from([_each(value) for value in asked])._replace(scalar=None, dtype=None), ref="tuple")
     if ref == "torch.normal" and all(value.kind in (Kind.NUMBER, Kind.CONTAINER) for value in arguments):
         return _factory(evaluator, node, ref, [], keywords)
+    if name in conventions.RANKS and not root.startswith("torch"):
+        return INTEGER
     if ref.startswith("torch."):
         made = _torch_function(ref, root, name, arguments, keywords)
         if ref in _NORMS_OF_GRADIENTS:

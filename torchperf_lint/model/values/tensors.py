@@ -135,6 +135,8 @@ def tensor_method(
     """`base.name(...)` of a tensor or a pytree."""
     if name in ("to", "cuda", "cpu"):
         return moved(node, base, name, arguments, keywords)
+    if name == "tolist" and base.kind is Kind.TENSOR and base.scalar is not True and not base.mixed:
+        return container(NUMBER._replace(dtype=_of_python(base.dtype)) if base.vector else None, ref="list")
     if name in torch_api.HOST_READS:
         return BY_WORD.get(torch_api.HOST_READS[name], UNKNOWN)
     if name in ("size", "stride"):
@@ -197,6 +199,13 @@ def tensor_method(
     return given._replace(sources=base.sources, origin=tensor.origin) if name in torch_api.VIEW_METHODS else given
 
 
+def _of_python(dtype: str | None) -> str | None:
+    """The type of Python numbers that a tensor of this dtype holds."""
+    if dtype is None or dtype == "bool":
+        return dtype
+    return "int" if is_whole(dtype) else "float"
+
+
 def _laid(name: str, base: Value) -> Value:
     """The tensor with the origin that `base.name(...)` has."""
     if name in _LIE_AS_BEFORE:
@@ -244,6 +253,9 @@ def computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[st
         return tensor._replace(scalar=None, vector=True)
     if name in ("view", "reshape") and len(arguments) == 1 and arguments[0].constant is not None:
         return tensor._replace(scalar=None, vector=True)
+    as_tuple = keywords.get("as_tuple", UNKNOWN).constant is True
+    if (name == "nonzero" and as_tuple) or (name == "where" and not arguments and not keywords):
+        return container(tensor._replace(scalar=False, vector=True, dtype="int64"), None, "tuple")
     if name in ("nonzero", "argwhere"):
         return tensor._replace(scalar=False, dtype="int64")
     elementwise = name.rstrip("_") in _ELEMENTWISE
