@@ -289,6 +289,8 @@ def _settled(
         return callee.function is function or is_overridden_by(inference, callee.function, function)
     if receiver and receiver[0].among and function.cls is not None:
         return class_unions.may_mean(inference, receiver[0], function, is_overridden_by) or None
+    if isinstance(func, ast.Name) and _is_one_of_several(function, record.function):
+        return True
     if callee.kind is Kind.FUNCTION and isinstance(func, ast.Name):
         return any(value.function is function for value in _choices(inference, func.id, record.function)) or None
     if callee.kind is Kind.INSTANCE and callee.cls is not None and function.name == "__call__":
@@ -296,6 +298,14 @@ def _settled(
     if callee.kind is Kind.LIBRARY and callee.ref is not None and inference.program is not None:
         return inference.program.defines(callee.ref, function)
     return None
+
+
+def _is_one_of_several(function: FunctionInfo, caller: FunctionInfo) -> bool:
+    """Whether the caller defines the function, and others by the same name in other branches, and nothing else so."""
+    if function.outer is not caller or function.cls is not None or caller.is_module:
+        return False
+    alike = [each for each in caller.index.functions if each.outer is caller and each.name == function.name]
+    return len(alike) > 1 and caller.bound_names.count(function.name) == len(alike)
 
 
 def rests_on_parameters(record: CallRecord) -> bool:
