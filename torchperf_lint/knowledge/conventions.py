@@ -46,6 +46,9 @@ def stays_on_host(name: str) -> bool:
     return _ON_HOST.search(name.lower()) is not None
 
 
+DESCRIPTIONS = re.compile(r"data_samples|img_metas|metainfo|^mode$")
+"""Parameters of OpenMMLab's modules that describe a batch, and hold numbers and texts beside tensors."""
+
 RANKS = frozenset("get_rank get_local_rank get_world_size".split())
 """Functions of any library that return an integer about the processes of a run."""
 

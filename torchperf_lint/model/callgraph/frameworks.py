@@ -145,6 +145,8 @@ def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cla
     tables = [table for table in hooks.HOOK_TABLES if name in table.hot] if name in _IN_HOOK_TABLES else ()
     names = inference.base_names(cls) if tables else ()
     for table in tables:
+        if name == "forward" and table.framework == "MMEngine" and is_module(refs):
+            continue  # all its tensors are on the device, whatever their names
         if any(_is_a(ref, table) for ref in names):
             return Contract(
                 True,

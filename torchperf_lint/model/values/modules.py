@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.knowledge import torch_api
+from torchperf_lint.knowledge import conventions, torch_api
 from torchperf_lint.model.domain.values import INTEGER, STRING, UNKNOWN, Device, Kind, Value, container
 from torchperf_lint.model.values.devices import moved
-from torchperf_lint.model.values.tensors import element_of, placed, tensor_from
+from torchperf_lint.model.values.tensors import element_of, is_of_host, placed, tensor_from
 
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ExpressionValues
@@ -134,8 +134,9 @@ def module_method(
     if name in ("forward", "generate", "__call__"):
         return module_call(evaluator, base, arguments, keywords)
     device = next((v.device for v in arguments if v.device.on_accelerator), None)
-    if device is not None and (
-        name.startswith(("forward", "encode", "decode", "get_", "compute", "calc")) or "loss" in name
-    ):
+    computes = name.startswith(("forward", "encode", "decode", "get_", "compute", "calc")) or "loss" in name
+    # A method that the class inherits from a library's.
+    inherited = base.cls is not None and not conventions.COUNTS_OR_NAMES.search(name)
+    if device is not None and (computes or (inherited and not any(map(is_of_host, arguments)))):
         return Value(Kind.PYTREE, device, because=tensor_from(arguments).because)
     return UNKNOWN

@@ -167,7 +167,8 @@ def _by_contract(
         return value
     if value.kind is Kind.UNKNOWN and name in contract.numbers:
         return NUMBER
-    if value.kind is Kind.UNKNOWN and name not in contract.tensors and not contract.all_tensors:
+    is_tensor = name in contract.tensors or (contract.all_tensors and not conventions.DESCRIPTIONS.search(name))
+    if value.kind is Kind.UNKNOWN and not is_tensor:
         return value
     if value.kind is Kind.UNKNOWN and contract.device is Device.UNKNOWN and name in contract.tensors:
         return BATCH

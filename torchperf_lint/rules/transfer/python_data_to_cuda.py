@@ -209,12 +209,12 @@ def _lists_numbers(model: Model, data: cst.BaseExpression) -> bool:
 
 
 def _is_hardly_a_tensor(model: Model, packing: _Packing) -> bool:
-    """Whether nothing is known of what `torch.tensor` is given, and no tests of its type lead here."""
+    """Whether nothing is known of what `torch.tensor` or `new_tensor` is given, and no tests of its type lead here."""
     value = model.value(packing.data)
     is_open = value.kind in (Kind.UNKNOWN, Kind.METHOD) and not value.device.on_accelerator
     return (
         is_open
-        and model.value(packing.call.func).ref == _MAKES
+        and (model.value(packing.call.func).ref == _MAKES or shape.method_name(packing.call) == "new_tensor")
         and not type_is_asked(model, packing.site, packing.data)
     )
 
