@@ -89,7 +89,7 @@ def speaks_of_accelerator(code: Code) -> bool:
 
 def counts_steps_on_host(code: Code) -> bool:
     """Whether the file's optimizers keep their step counters in tensors, as torch's do: these stay on the host."""
-    return code.names("step_t", "state_steps", "capturable")
+    return code.names("step_t", "state_steps", "capturable", "_get_value")
 
 
 def transforms_samples(code: Code) -> bool:

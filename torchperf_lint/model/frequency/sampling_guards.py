@@ -325,6 +325,8 @@ def _is_counter(node: ast.expr) -> bool:
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
         return _is_counter(node.left)
     name = last_name(node)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        name = str(node.slice.value)  # `group["step"]`
     return name is not None and _COUNTER.search(name.lower()) is not None
 
 
