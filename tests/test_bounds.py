@@ -85,6 +85,8 @@ IN_FIXTURES = [
     ("MOST_PIPELINES_NESTED", 0, "data/late_crop/nested.py", "TPL406 x6", ""),
     ("MOST_CALLS_TO_CONDITION", 0, "compute/debug_mode_left_on/near_miss_flags.py", "", "TPL609 unsafe"),
     ("MOST_CALLS_TO_GRAD_MODE", 0, "memory/grad_enabled_inference/near_miss_modes.py", "", "TPL701 unsafe"),
+    ("MOST_MODULES_DEEP", 0, "compute/module_built_per_step/plain_loop.py", "TPL612 x2", ""),
+    ("MOST_CALLS_TO_BUILDER", 0, "compute/module_built_per_step/plain_loop.py", "", "TPL612"),
     ("MOST_TO_SHOWN", 0, "sync/implicit_tensor_bool/names_of_their_own.py", "TPL106", ""),
     ("MOST_CALLS_TO_HOST_WORK", 0, "sync/host_copy_in_hot_loop/worked_on.py", "", "TPL107 x4"),
     ("MOST_NAMES_OF_ROUND_TRIP", 0, "transfer/numpy_round_trip/policies.py", "TPL208 x3", ""),

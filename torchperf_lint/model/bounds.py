@@ -198,3 +198,9 @@ MOST_HELPERS_DEEP = 3
 
 MOST_NAMES_OF_BUFFER = 4
 """Copies of copies of a tensor are followed over this many names; with more, one may be written to."""
+
+MOST_MODULES_DEEP = 4
+"""Classes of modules, and functions that their `__init__` calls, are followed to this depth to find weights."""
+
+MOST_CALLS_TO_BUILDER = 3
+"""Calls between a layer and the `__init__` that builds it for a larger module."""
