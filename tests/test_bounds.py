@@ -85,6 +85,7 @@ IN_FIXTURES = [
     ("MOST_PIPELINES_NESTED", 0, "data/late_crop/nested.py", "TPL406 x6", ""),
     ("MOST_CALLS_TO_CONDITION", 0, "compute/debug_mode_left_on/near_miss_flags.py", "", "TPL609 unsafe"),
     ("MOST_CALLS_TO_GRAD_MODE", 0, "memory/grad_enabled_inference/near_miss_modes.py", "", "TPL701 unsafe"),
+    ("MOST_STEPS_OF_IMAGE", 0, "data/image_round_trip/calls.py", "TPL413 x3", ""),
     ("MOST_MODULES_DEEP", 0, "compute/module_built_per_step/plain_loop.py", "TPL612 x2", ""),
     ("MOST_CALLS_TO_BUILDER", 0, "compute/module_built_per_step/plain_loop.py", "", "TPL612"),
     ("MOST_TO_SHOWN", 0, "sync/implicit_tensor_bool/names_of_their_own.py", "TPL106", ""),

@@ -204,3 +204,6 @@ MOST_MODULES_DEEP = 4
 
 MOST_CALLS_TO_BUILDER = 3
 """Calls between a layer and the `__init__` that builds it for a larger module."""
+
+MOST_STEPS_OF_IMAGE = 8
+"""Calls and names between the one that makes an image of a tensor and the one that makes a tensor of it again."""
