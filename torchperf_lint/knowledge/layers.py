@@ -36,3 +36,10 @@ WEIGHTED_LOSSES = frozenset(
 )
 LOSS_WEIGHTS = ("weight", "pos_weight")
 """The arguments of these losses that become buffers."""
+
+FILTERS = frozenset(
+    f"torchaudio.transforms.{name}"
+    for name in "Spectrogram InverseSpectrogram MelSpectrogram MelScale InverseMelScale MFCC LFCC GriffinLim "
+    "Resample".split()
+)
+"""Modules without parameters that work out windows, filter banks or kernels when they are made."""

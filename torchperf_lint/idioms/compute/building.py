@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.idioms.data.sample_code import makes_samples
 from torchperf_lint.knowledge.layers import (
+    FILTERS,
     LOSS_WEIGHTS,
     MODEL_ZOO,
     PARAMETERS,
@@ -25,10 +27,11 @@ from torchperf_lint.syntax.tree import subtree
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.handles import CallRecord, ClassInfo, FunctionInfo
 
-_NAMES = frozenset(ref.rpartition(".")[2] for ref in WEIGHTED | PRETRAINED | HOLDERS | WEIGHTED_LOSSES)
+_NAMES = frozenset(ref.rpartition(".")[2] for ref in WEIGHTED | PRETRAINED | HOLDERS | WEIGHTED_LOSSES | FILTERS)
 _MOVES = ("to", "cuda")
 _BUILDS = frozenset("__init__ __post_init__ __new__ __setstate__ setUp setup build configure_model reset".split())
 _ON_NO_DEVICE = "meta"
@@ -36,6 +39,7 @@ _ON_NO_DEVICE = "meta"
 WEIGHTS = "makes new weights"
 METRIC = "makes a new metric"
 READ = "reads weights from a file"
+FILTER = "works out its filters anew"
 LOSS = "makes a loss, and copies its weights to the device"
 
 
@@ -52,6 +56,16 @@ def hot_buildings(model: Model) -> Iterator[tuple[Site, str]]:
         if site.end > end and does is not None and not _is_building(model, model.function_of(site), ()):
             end = site.end
             yield site, does
+
+
+def filters_for_samples(model: Model) -> Iterator[tuple[Site, tuple[Because, ...]]]:
+    """The calls that make filters for each sample of a loader, under no condition, with the evidence."""
+    for site in model.calls(*FILTERS):
+        if model.hot_path(site) is not None or any(model.place(site.node).tests()):
+            continue
+        because = makes_samples(model, site)
+        if because is not None and not _is_building(model, model.function_of(site), ()):
+            yield site, because
 
 
 def _may_build(name: str) -> bool:
@@ -93,6 +107,8 @@ def built_by(model: Model, record: CallRecord, depth: int = 0) -> str | None:
         given = [key.value for key in record.call.keywords if key.arg in LOSS_WEIGHTS]
         values = [model.value_in(record.function, each) for each in (*given, *record.call.args[:1])]
         return LOSS if any(value.is_tensor and value.device is Device.CPU for value in values) else None
+    if ref in FILTERS:
+        return FILTER
     return WEIGHTS if ref in WEIGHTED else METRIC if metric_class(ref) is not None else None
 
 

@@ -8,7 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Loss, NoFix, Safety, Severity
 from torchperf_lint.idioms import conditions, placing, surroundings
 from torchperf_lint.idioms.caches import filled_once
-from torchperf_lint.idioms.compute.building import METRIC, hot_buildings
+from torchperf_lint.idioms.compute.building import FILTER, METRIC, filters_for_samples, hot_buildings
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
@@ -26,22 +26,40 @@ if TYPE_CHECKING:
     severity=Severity.WARNING,
     loses=Loss.HOST,
     fix=Safety.SHOWN,
-    triggers=(("nn", "torchmetrics", "torchvision", "lpips", "timm", "hub", "clip", "transformers", ".to(", ".cuda("),),
+    triggers=(
+        (
+            "nn",
+            "torchmetrics",
+            "torchvision",
+            "torchaudio",
+            "lpips",
+            "timm",
+            "hub",
+            "clip",
+            "transformers",
+            ".to(",
+            ".cuda(",
+        ),
+    ),
 )
 def module_built_per_step(model: Model) -> Iterator[Finding]:
     """Calls in every step that build a module with weights, or a metric, which is not kept for the next step."""
     for site, does in hot_buildings(model):
         hot_path = model.hot_path(site)
-        if (
-            hot_path is None
-            or model.in_test(site)
-            or filled_once(model, site)
-            or not conditions.in_any_case(model, site)
-        ):
+        if hot_path is None or _is_kept(model, site) or not conditions.in_any_case(model, site):
             continue
         fields = {"call": model.brief(site.node), "does": does, "where": hot_path.where}
         fix = NoFix.USED_OTHERWISE if does == METRIC else _lifted(model, site, hot_path)
         yield Finding(site, hot_path.because, fix, fields)
+    for site, because in filters_for_samples(model):
+        if not _is_kept(model, site):
+            fields = {"call": model.brief(site.node), "does": FILTER, "where": "for each sample"}
+            yield Finding(site, because, NoFix.LOOP_ELSEWHERE, fields)
+
+
+def _is_kept(model: Model, site: Site) -> bool:
+    """Whether the object serves for later steps, too, or the site is in a test."""
+    return model.in_test(site) or filled_once(model, site)
 
 
 def _lifted(model: Model, site: Site, hot_path: HotPath) -> Fix | NoFix:
