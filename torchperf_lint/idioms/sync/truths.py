@@ -27,7 +27,6 @@ _COMPARES_ARGUMENTS = frozenset({"builtins.max", "builtins.min"})
 _BUILTINS = frozenset({"bool", "any", "all", "sorted", "max", "min"})
 _WHOLES = (ast.Is, ast.IsNot)
 _WITHIN = (ast.In, ast.NotIn)
-_SEQUENCES = ("list", "tuple", "range")
 
 
 _TESTS = (ast.If, ast.While, ast.Assert, ast.BoolOp, ast.UnaryOp, ast.IfExp, ast.comprehension, ast.Compare)
@@ -203,7 +202,9 @@ def _tensor_asked(node: ast.expr, called: _Names, values: Mapping[ast.expr, Valu
 def _is_compared_with_each(value: Value) -> bool:
     """Whether `x in value` compares x with numbers one by one; a set and a dict look for the object itself."""
     held = value.element
-    return value.kind is Kind.CONTAINER and value.ref in _SEQUENCES and held is not None and held.kind is Kind.NUMBER
+    if value.kind is not Kind.CONTAINER or held is None or held.kind is not Kind.NUMBER:
+        return False
+    return value.ref in ("tuple", "range") or (value.ref == "list" and value.items is not None)
 
 
 def _takes_tensors(node: ast.Call, values: Mapping[ast.expr, Value]) -> bool:
