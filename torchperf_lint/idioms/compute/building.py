@@ -20,7 +20,7 @@ from torchperf_lint.knowledge.torch_api import HOLDERS
 from torchperf_lint.knowledge.torchmetrics_api import metric_class
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Device, Kind
-from torchperf_lint.model.handles import last_name
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax import cst
 from torchperf_lint.syntax.tree import subtree
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.handles import CallRecord, ClassInfo, FunctionInfo
+    from torchperf_lint.model.handles import CallRecord, ClassInfo, FunctionInfo, Loop
 
 _NAMES = frozenset(ref.rpartition(".")[2] for ref in WEIGHTED | PRETRAINED | HOLDERS | WEIGHTED_LOSSES | FILTERS)
 _MOVES = ("to", "cuda")
@@ -66,6 +66,27 @@ def filters_for_samples(model: Model) -> Iterator[tuple[Site, tuple[Because, ...
         because = makes_samples(model, site)
         if because is not None and not _is_building(model, model.function_of(site), ()):
             yield site, because
+
+
+def serves_one_pass(model: Model, site: Site, loop: Loop) -> bool:
+    """Whether the loop walks a loader, and no loop within it uses what the site makes, as one over a task would do.
+
+    A loop over something else may make another model in each pass on purpose: of another size, or from another seed.
+    """
+    if not model.walks_loader(loop):
+        return False
+    statement, function = model.statement_of(site.node), model.function_of(site)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    made = {dotted(target) for target in targets} - {None}
+    around = {id(each) for each in model.place(site.node).loops()}
+    inner = [each for each in model.loops_in(function) if id(each) not in around and _stands_in(model, each, loop)]
+    return not any(
+        dotted(node) in made for each in inner for node in subtree(each) if isinstance(node, (ast.Name, ast.Attribute))
+    )
+
+
+def _stands_in(model: Model, inner: ast.stmt, loop: ast.stmt) -> bool:
+    return any(each is loop for each in model.place_of(inner).around())
 
 
 def _may_build(name: str) -> bool:
