@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.idioms.data.sample_code import makes_samples
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _NAMES = frozenset(ref.rpartition(".")[2] for ref in WEIGHTED | PRETRAINED | HOLDERS | WEIGHTED_LOSSES | FILTERS)
 _MOVES = ("to", "cuda")
+_MODEL_CLASS = re.compile(r"transformers\.\w*(Model|For[A-Z])\w*\.from_pretrained")
 _BUILDS = frozenset("__init__ __post_init__ __new__ __setstate__ setUp setup build configure_model reset".split())
 _ON_NO_DEVICE = "meta"
 
@@ -115,7 +117,7 @@ def built_by(model: Model, record: CallRecord, depth: int = 0) -> str | None:
     if callee.kind is Kind.CLASS and callee.cls is not None:
         return WEIGHTS if _has_weights(model, callee.cls, depth) else None
     if callee.kind is Kind.METHOD or ref.endswith(".from_pretrained"):
-        return READ if ref.startswith("transformers.") else None
+        return READ if _MODEL_CLASS.fullmatch(ref) else None
     if callee.kind is not Kind.LIBRARY:
         return None
     if ref in HOLDERS:
