@@ -198,3 +198,12 @@ MOST_HELPERS_DEEP = 3
 
 MOST_NAMES_OF_BUFFER = 4
 """Copies of copies of a tensor are followed over this many names; with more, one may be written to."""
+
+MOST_MODULES_DEEP = 4
+"""Classes of modules, and functions that their `__init__` calls, are followed to this depth to find weights."""
+
+MOST_CALLS_TO_BUILDER = 3
+"""Calls between a layer and the `__init__` that builds it for a larger module."""
+
+MOST_STEPS_OF_IMAGE = 8
+"""Calls and names between the one that makes an image of a tensor and the one that makes a tensor of it again."""

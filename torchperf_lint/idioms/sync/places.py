@@ -90,14 +90,18 @@ def _is_device_number(value: Value) -> bool:
 
 
 def _is_host_index(value: Value) -> bool:
-    """Whether the value is a list of numbers, an array, a tuple of arrays, or a host tensor of integers."""
+    """Whether the value is a list of numbers, an array, a host tensor of integers, or a tuple that has one of these."""
     if value.kind is Kind.CONTAINER and value.element is not None:
+        if value.ref == "tuple":
+            held = [each for _, each in value.items or ()] or [value.element]
+            return any(_is_array(each) or _is_host_tensor(each) for each in held)
         is_mixed = any(each.kind is not Kind.NUMBER for _, each in value.items or ())  # `x[[None, 0]]` is `x[None, 0]`
-        is_list = value.ref in _BY_LIST and value.element.kind is Kind.NUMBER and not is_mixed
-        return is_list or (value.ref == "tuple" and _is_array(value.element))
-    return _is_array(value) or (
-        value.is_tensor and value.device is Device.CPU and not value.scalar and not _is_mask_or_float(value.dtype)
-    )
+        return value.ref in _BY_LIST and value.element.kind is Kind.NUMBER and not is_mixed
+    return _is_array(value) or _is_host_tensor(value)
+
+
+def _is_host_tensor(value: Value) -> bool:
+    return value.is_tensor and value.device is Device.CPU and not value.scalar and not _is_mask_or_float(value.dtype)
 
 
 def _is_mask_or_float(dtype: str | None) -> bool:

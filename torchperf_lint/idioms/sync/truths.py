@@ -155,10 +155,17 @@ def _is_flag(node: ast.expr, function: FunctionInfo) -> bool:
 def _asks_the_host(node: ast.expr) -> bool:
     """Whether the tested, compared or read expression is host data by its form."""
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], _WITHIN):
-        return is_host_data(node.comparators[0])
+        return is_host_data(node.comparators[0]) and (is_host_data(node.left) or _holds_texts(node.comparators[0]))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _BUILTINS:
         return bool(node.args) and all(map(is_host_data, node.args))
     return is_host_data(node)
+
+
+def _holds_texts(node: ast.expr) -> bool:
+    """Whether it is no list or tuple that is written out, or one with a text in it: `mode in ("train", "val")`."""
+    if not isinstance(node, (ast.List, ast.Tuple)):
+        return True
+    return any(isinstance(each, ast.Constant) and isinstance(each.value, (str, bytes)) for each in node.elts)
 
 
 def _may_ask(node: ast.expr, is_test: bool) -> bool:
@@ -182,11 +189,22 @@ def _tensor_asked(node: ast.expr, called: _Names, values: Mapping[ast.expr, Valu
     if isinstance(node, ast.Compare):
         if isinstance(node.ops[0], _WITHIN):
             is_text = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
-            return None if is_text else node.comparators[0]
+            searched = node.comparators[0]
+            if is_text:
+                return None
+            return node.left if _is_compared_with_each(values.get(searched, UNKNOWN)) else searched
         return _first_tensor([node.left, *node.comparators], values)
     if isinstance(node, ast.Call) and called.may_compare(node):
         return _tensor_compared(node, values)
     return node
+
+
+def _is_compared_with_each(value: Value) -> bool:
+    """Whether `x in value` compares x with numbers one by one; a set and a dict look for the object itself."""
+    held = value.element
+    if value.kind is not Kind.CONTAINER or held is None or held.kind is not Kind.NUMBER:
+        return False
+    return value.ref in ("tuple", "range") or (value.ref == "list" and value.items is not None)
 
 
 def _takes_tensors(node: ast.Call, values: Mapping[ast.expr, Value]) -> bool:

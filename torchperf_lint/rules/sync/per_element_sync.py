@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.idioms.sync.reads import HostRead
-    from torchperf_lint.model import Model
+    from torchperf_lint.model import Model, Value
 
 _MAKERS = (*torch_api.HOST_DATA_FACTORIES, *torch_api.LEGACY_FACTORIES)
 
@@ -50,11 +50,22 @@ def per_element_sync(model: Model) -> Iterator[Finding]:
         if hot_path is None or not site.node.args or model.value(site.node).device.on_accelerator:
             continue
         listed = site.node.args[0].value
-        held = model.value(listed).element
-        if model.value(listed).kind is Kind.CONTAINER and held is not None and held.is_tensor:
-            fields = {"read": model.brief(site.node), "unit": f"element of `{model.brief(listed)}`"}
-            if held.device.on_accelerator and not filled_once(model, site):
-                yield Finding(site, (*held.because, *hot_path.because), NoFix.FORM, fields)
+        value = model.value(listed)
+        held = _tensor_in(value)
+        if held is not None and held.device.on_accelerator and not filled_once(model, site):
+            unit = f"element of `{model.brief(listed)}`" if held == value.element else "tensor in it"
+            fields = {"read": model.brief(site.node), "unit": unit}
+            yield Finding(site, (*held.because, *hot_path.because), NoFix.FORM, fields)
+
+
+def _tensor_in(listed: Value) -> Value | None:
+    """A tensor among what is listed, in lists of lists, too: any element, or the first scalar beside numbers."""
+    if listed.kind is not Kind.CONTAINER or listed.element is None or listed.element.is_tensor:
+        return listed.element if listed.kind is Kind.CONTAINER else None
+    if listed.element.kind is Kind.CONTAINER:
+        return _tensor_in(listed.element)
+    among = [each for _, each in listed.items or ()]
+    return next((each for each in among if each.is_tensor and each.device.on_accelerator and each.scalar is True), None)
 
 
 def _all_at_once(model: Model, read: HostRead) -> Fix | NoFix:

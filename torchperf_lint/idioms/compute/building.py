@@ -1,0 +1,163 @@
+"""Calls that build a module with weights, or a metric: which they are, and whether they stand in code that builds."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from torchperf_lint.idioms.data.sample_code import makes_samples
+from torchperf_lint.knowledge.layers import (
+    FILTERS,
+    LOSS_WEIGHTS,
+    MODEL_ZOO,
+    PARAMETERS,
+    PRETRAINED,
+    WEIGHTED,
+    WEIGHTED_LOSSES,
+    ZOO_NAMES,
+)
+from torchperf_lint.knowledge.torch_api import HOLDERS
+from torchperf_lint.knowledge.torchmetrics_api import metric_class
+from torchperf_lint.model import bounds
+from torchperf_lint.model.domain.values import Device, Kind
+from torchperf_lint.model.handles import dotted, last_name
+from torchperf_lint.syntax import cst
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.handles import CallRecord, ClassInfo, FunctionInfo, Loop
+
+_NAMES = frozenset(ref.rpartition(".")[2] for ref in WEIGHTED | PRETRAINED | HOLDERS | WEIGHTED_LOSSES | FILTERS)
+_MOVES = ("to", "cuda")
+_MODEL_CLASS = re.compile(r"transformers\.\w*(Model|For[A-Z])\w*\.from_pretrained")
+_BUILDS = frozenset("__init__ __post_init__ __new__ __setstate__ setUp setup build configure_model reset".split())
+_ON_NO_DEVICE = "meta"
+
+WEIGHTS = "makes new weights"
+METRIC = "makes a new metric"
+READ = "reads weights from a file"
+FILTER = "works out its filters anew"
+LOSS = "makes a loss, and copies its weights to the device"
+
+
+def hot_buildings(model: Model) -> Iterator[tuple[Site, str]]:
+    """The calls, in every step, that build a module with weights or a metric, and what they do; outermost ones."""
+    names = [name for name in model.called_names if _may_build(name)]
+    sites = model.sites((*_NAMES, *names), True, lambda record: built_by(model, record) is not None, near_device=False)
+    end = -1
+    for site in sites:
+        record = _record(model, site)
+        does = None if record is None else built_by(model, record)
+        if does == LOSS and not _is_moved(model, site):
+            continue
+        if site.end > end and does is not None and not _is_building(model, model.function_of(site), ()):
+            end = site.end
+            yield site, does
+
+
+def filters_for_samples(model: Model) -> Iterator[tuple[Site, tuple[Because, ...]]]:
+    """The calls that make filters for each sample of a loader, under no condition, with the evidence."""
+    for site in model.calls(*FILTERS):
+        if model.hot_path(site) is not None or any(model.place(site.node).tests()):
+            continue
+        because = makes_samples(model, site)
+        if because is not None and not _is_building(model, model.function_of(site), ()):
+            yield site, because
+
+
+def serves_one_pass(model: Model, site: Site, loop: Loop) -> bool:
+    """Whether the loop walks a loader, and no loop within it uses what the site makes, as one over a task would do.
+
+    A loop over something else may make another model in each pass on purpose: of another size, or from another seed.
+    """
+    if not model.walks_loader(loop):
+        return False
+    statement, function = model.statement_of(site.node), model.function_of(site)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    made = {dotted(target) for target in targets} - {None}
+    around = {id(each) for each in model.place(site.node).loops()}
+    inner = [each for each in model.loops_in(function) if id(each) not in around and _stands_in(model, each, loop)]
+    return not any(
+        dotted(node) in made for each in inner for node in subtree(each) if isinstance(node, (ast.Name, ast.Attribute))
+    )
+
+
+def _stands_in(model: Model, inner: ast.stmt, loop: ast.stmt) -> bool:
+    return any(each is loop for each in model.place_of(inner).around())
+
+
+def _may_build(name: str) -> bool:
+    """Whether something of this name may be a class, or a function that makes a network."""
+    return name.lstrip("_")[:1].isupper() or name == "from_pretrained" or name.startswith(ZOO_NAMES)
+
+
+def _is_moved(model: Model, site: Site) -> bool:
+    """`nn.CrossEntropyLoss(weight).to(device)`."""
+    around = model.parent(site.node)
+    return isinstance(around, cst.Attribute) and around.value is site.node and around.attr.value in _MOVES
+
+
+def _record(model: Model, site: Site) -> CallRecord | None:
+    call = model.ast_of(site.node)
+    name = last_name(call.func) if isinstance(call, ast.Call) else None
+    return next((record for record in model.calls_named(name or "") if record.call is call), None)
+
+
+def built_by(model: Model, record: CallRecord, depth: int = 0) -> str | None:
+    """What a call does if it builds a module with weights or a metric; None if it is not shown to."""
+    if any(isinstance(key.value, ast.Constant) and key.value.value == _ON_NO_DEVICE for key in record.call.keywords):
+        return None
+    callee = model.callee(record)
+    ref = callee.ref or ""
+    if callee.kind is Kind.CLASS and callee.cls is not None:
+        return WEIGHTS if _has_weights(model, callee.cls, depth) else None
+    if callee.kind is Kind.METHOD or ref.endswith(".from_pretrained"):
+        return READ if _MODEL_CLASS.fullmatch(ref) else None
+    if callee.kind is not Kind.LIBRARY:
+        return None
+    if ref in HOLDERS:
+        within = {id(node) for node in subtree(record.call)} - {id(record.call)}
+        calls = (each for each in record.function.calls_made if id(each.call) in within)
+        return WEIGHTS if any(built_by(model, each, depth) is not None for each in calls) else None
+    if ref in PRETRAINED or (ref.startswith(MODEL_ZOO) and ref.rpartition(".")[2].startswith(ZOO_NAMES)):
+        return READ
+    if ref in WEIGHTED_LOSSES:
+        given = [key.value for key in record.call.keywords if key.arg in LOSS_WEIGHTS]
+        values = [model.value_in(record.function, each) for each in (*given, *record.call.args[:1])]
+        return LOSS if any(value.is_tensor and value.device is Device.CPU for value in values) else None
+    if ref in FILTERS:
+        return FILTER
+    return WEIGHTS if ref in WEIGHTED else METRIC if metric_class(ref) is not None else None
+
+
+def _has_weights(model: Model, cls: ClassInfo, depth: int) -> bool:
+    """Whether the class is a module whose `__init__`, or that of a base, makes parameters or layers that have some."""
+    if depth > bounds.MOST_MODULES_DEEP or not model.makes_modules(cls):
+        return False
+    makers = [owner.methods["__init__"] for owner in model.lineage(cls) if "__init__" in owner.methods]
+    return any(_makes_some(model.home(made), each, depth + 1) for made in makers for each in made.calls_made)
+
+
+def _makes_some(model: Model, record: CallRecord, depth: int) -> bool:
+    callee = model.callee(record)
+    if callee.ref in PARAMETERS or built_by(model, record, depth) in (WEIGHTS, READ):
+        return True
+    helper = callee.function
+    if helper is None or depth > bounds.MOST_MODULES_DEEP:
+        return False
+    return any(_makes_some(model.home(helper), each, depth + 1) for each in helper.calls_made)
+
+
+def _is_building(model: Model, function: FunctionInfo, seen: tuple[FunctionInfo, ...]) -> bool:
+    """Whether the function builds a larger object, or one that does calls it: then that is what runs in every step."""
+    if function.name in _BUILDS:
+        return True
+    if len(seen) >= bounds.MOST_CALLS_TO_BUILDER:
+        return False
+    callers = {record.function for record in model.callers(function)} - {function, *seen}
+    return any(_is_building(model.home(each), each, (*seen, function)) for each in callers)
