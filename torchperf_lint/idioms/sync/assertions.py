@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import placing, surroundings
+from torchperf_lint.idioms.scripting import may_be_scripted
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def checked_there(model: Model, site: Site) -> Fix | NoFix:
     asserted = _asserted(model, site.node)
     if asserted is None:
         return NoFix.ASSERTS
-    if model.may_be_scripted:
+    if may_be_scripted(model, model.function_of(site)):
         return NoFix.SCRIPTED
     if not model.value(site.node).is_tensor:
         return NoFix.ASSERTS  # a number that was read before: `assert mask.all().item()`

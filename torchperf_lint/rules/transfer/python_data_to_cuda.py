@@ -17,9 +17,9 @@ from torchperf_lint.idioms.transfer.construction import (
     made_here,
     makers_on_host,
     may_be_size,
-    moves_table,
     packed_by_callers,
     packed_data,
+    table_moved,
     type_is_asked,
 )
 from torchperf_lint.idioms.transfer.observations import of_host
@@ -97,7 +97,7 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
             fix = fix if hoisted is NoFix.LOOP_ELSEWHERE else hoisted
         if fix in _DATA:
             uploaded = uploads.without_wait(model, packing.site, packing.call, packing.move)
-            fix = uploaded if isinstance(uploaded, Fix) else fix
+            fix = uploaded if isinstance(uploaded, Fix) or uploaded is NoFix.SCRIPTED else fix
         yield Finding(packing.site, (*packing.because, *says, *packing.hot_path.because), fix, fields)
     for move in hot_moves(model):
         if built_on_host(model, move.moved) is None and not filled_once(model, move.site):
@@ -108,9 +108,10 @@ def _moved_later(model: Model, move: Move) -> Iterator[Finding]:
     """A move of a tensor packed in earlier rows, of a value computed from packed data, or of a NumPy table."""
     call = model.brief(move.site.node)
     fields = {"call": call, "copies": "copies it", "waits": _waits(move), "where": move.hot_path.where}
-    if moves_table(model, move):
+    table = table_moved(model, move)
+    if table is not None:
         fields["takes"] = "takes a NumPy array that never changes"
-        yield Finding(move.site, move.hot_path.because, NoFix.NOT_A_NUMBER, fields)
+        yield Finding(move.site, move.hot_path.because, uploads.without_wait(model, move.site, table, move), fields)
         return
     makers = makers_on_host(model, move)
     if not makers or any(maker.packs is None for maker in makers) or type_is_asked(model, move.site, move.moved):
