@@ -133,7 +133,8 @@ def _only_raises(model: Model, site: Site, statement: ast.If) -> bool:
 
 
 def _names_caught(handler: ast.ExceptHandler) -> set[str]:
-    return set() if handler.type is None else {each for part in subtree(handler.type) if (each := last_name(part))}
+    parts = [] if handler.type is None else subtree(handler.type)
+    return {each for part in parts if isinstance(part, ast.expr) and (each := last_name(part))}
 
 
 def _checked(model: Model, site: Site, stated: _Stated) -> str:
