@@ -6,26 +6,28 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
-from torchperf_lint.idioms import placing, surroundings
+from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.scripting import may_be_scripted
+from torchperf_lint.idioms.written_helpers import Helper, defined
 from torchperf_lint.model.handles import last_name
 from torchperf_lint.syntax import cst, edits, shape
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from torchperf_lint.engine.findings import Edit
     from torchperf_lint.model import Model, Site
 
 _TITLE = "check on the GPU, where what fails is an error of the device later"
 _ASSUMES = "nothing catches the failed assertion, and it need not stop the program at once"
-_HELPER = "_passes"
-_TEXT = (
-    f"def {_HELPER}(check):",
-    '    """Whether a check holds; one on a GPU is made there, and fails as an error of the device later."""',
-    "    if {torch}.is_tensor(check) and check.is_cuda:",
-    "        {torch}._assert_async(check)",
-    "        return True",
-    "    return check",
+_HELPER = Helper(
+    "_passes",
+    (
+        "def _passes(check):",
+        '    """Whether a check holds; one on a GPU is made there, and fails as an error of the device later."""',
+        "    if {torch}.is_tensor(check) and check.is_cuda:",
+        "        {torch}._assert_async(check)",
+        "        return True",
+        "    return check",
+    ),
 )
 _STEERS = ("Stop", "Skip", "Retry", "Early", "Exit", "Interrupt", "Break", "Prune", "Continue", "Done", "Finish")
 """Words in the names of exceptions that a program raises to go on elsewhere."""
@@ -67,8 +69,8 @@ def _by_helper(model: Model, site: Site, stated: _Stated, otherwise: NoFix) -> F
     torch, checked = model.name_of("torch", site), _checked(model, site, stated)
     if torch is None or not site.tree.lossless or shape.binds_or_defers(stated.node):
         return NoFix.NO_ROOM
-    replaced = edits.replace(site.tree, stated.node, stated.text.format(call=f"{_HELPER}({checked})"))
-    changed = edits.together(_defined(model, torch, model.statement_of(site.node)), replaced)
+    replaced = edits.replace(site.tree, stated.node, stated.text.format(call=f"{_HELPER.name}({checked})"))
+    changed = edits.together(defined(model, _HELPER, torch, model.statement_of(site.node)), replaced)
     return NoFix.NO_ROOM if changed is None else Fix(_TITLE, Safety.UNSAFE, changed, _ASSUMES)
 
 
@@ -153,13 +155,3 @@ def _is_of_bools(model: Model, node: cst.BaseExpression) -> bool:
     if isinstance(inner, cst.Call):
         return shape.method_name(inner) in _GIVES_BOOL
     return isinstance(inner, cst.Comparison) and len(inner.comparisons) == 1
-
-
-def _defined(model: Model, torch: str, used: ast.stmt) -> tuple[Edit, ...] | None:
-    """The edit that defines the function; none where this very one stands at the top of the file."""
-    text = model.source.newline.join(each.format(torch=torch) for each in _TEXT).replace("    ", model.source.indent)
-    for statement in model.top.body:
-        if isinstance(statement, ast.FunctionDef) and statement.name == _HELPER:
-            start = model.source.line_starts[statement.lineno - 1]
-            return () if model.source.utf8[start:].decode().startswith(text) else None
-    return None if model.code.names(_HELPER) else edits.together(placing.above_definitions(model, text, {torch}, used))
