@@ -31,6 +31,9 @@ _SPANS = (Kind.NUMBER, Kind.NONE)
 _VIEWS = VIEW_METHODS | {"detach"}
 _TITLE_SENT = "copy the places from pinned memory, and do not wait"
 _ASSUMES_SENT = "nothing compiles or exports the code"
+_ASSUMES_ARRAYS = (
+    f"{_ASSUMES_SENT}, and an array holds integers of 32 or 64 bits or truth values, also where it is empty"
+)
 _UNSHARED = "no elements share memory, and nothing writes to the tensor while the slice is in use"
 
 
@@ -59,7 +62,9 @@ def _sent(model: Model, indexed: Indexed, subscript: cst.Subscript, on_host: lis
     torch = model.name_of("torch", indexed.site)
     if may_be_scripted(model, indexed.function) or makes_on_device(model) or torch is None or not tree.lossless:
         return None
-    if evaluating.written_twice(model, owner) is None or not is_pure(model, owner) or not model.value(owner).is_tensor:
+    held = model.value(owner)
+    is_there = held.holds_tensors and held.device.on_accelerator  # nothing else takes places of the host as an index
+    if evaluating.written_twice(model, owner) is None or not is_pure(model, owner) or not is_there:
         return None
     changed: list[tuple[Edit, ...] | Edit | None] = [
         defined(model, SENT, torch, model.statement_of(indexed.site.node)),
@@ -71,7 +76,9 @@ def _sent(model: Model, indexed: Indexed, subscript: cst.Subscript, on_host: lis
         sent = f"{SENT.name}({places}, {edits.text_of(tree, owner)}.device)"
         changed.append(edits.replace(tree, node, sent))
     together = edits.together(*changed)
-    return None if together is None else Fix(_TITLE_SENT, Safety.UNSAFE, together, _ASSUMES_SENT)
+    has_arrays = any(model.value(node).kind is Kind.NUMPY for node in on_host)
+    assumes = _ASSUMES_ARRAYS if has_arrays else _ASSUMES_SENT
+    return None if together is None else Fix(_TITLE_SENT, Safety.UNSAFE, together, assumes)
 
 
 def _as_places(model: Model, indexed: Indexed, node: cst.BaseExpression, torch: str) -> str | None:
