@@ -91,10 +91,9 @@ def _as_places(model: Model, indexed: Indexed, node: cst.BaseExpression, torch: 
     held = value.element
     if isinstance(node, (cst.List, cst.Tuple)):
         is_whole = bool(node.elements) and all(_is_position(model.value(each.value)) for each in node.elements)
-    else:
-        is_whole = value.ref in ("list", "range") and held is not None and _is_position(held)
-    # A dtype for those that may be empty.
-    return f"{torch}.tensor({text}, dtype={torch}.int64)" if is_whole else None
+        return f"{torch}.tensor({text})" if is_whole else None
+    is_whole = value.ref in ("list", "range") and held is not None and _is_position(held)
+    return f"{torch}.tensor({text}, dtype={torch}.int64)" if is_whole else None  # it may be empty
 
 
 def _is_on_host(indexed: Indexed, part: ast.expr) -> bool:
