@@ -221,7 +221,9 @@ class NoFix(enum.Enum):
     BY_HELPER = "a function of the project does it for all its callers, which may have host data"
     LOOP_ELSEWHERE = "the loop that repeats it is in another function"
     MAY_BE_CAUGHT = "an exception that is caught would skip the code that the fix puts behind the loop"
-    SCRIPTED = "the project makes TorchScript, which does not take what the fix would write"
+    SCRIPTED = (
+        "TorchScript, which the project makes, may compile the function, and does not take what the fix would write"
+    )
     # What is known of the value.
     DTYPE_UNKNOWN = "the dtype is not shown, and the result would depend on it"
     SHAPE_UNKNOWN = "the shape is not shown, and the result would depend on it"

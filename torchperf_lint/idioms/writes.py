@@ -149,15 +149,24 @@ def _handed_to_writers(model: Model, function: FunctionInfo) -> Iterator[tuple[a
                 yield from ((part, record.call.lineno) for part in _parts([given]))
 
 
-def may_write(model: Model, function: FunctionInfo, tensors: Iterable[ast.expr], code: Sequence[ast.AST]) -> bool:
-    """Whether code of the function may write to one of the tensors: in place, or in a function that is not known."""
+def may_write(
+    model: Model,
+    function: FunctionInfo,
+    tensors: Iterable[ast.expr],
+    code: Sequence[ast.AST],
+    but: Sequence[ast.AST] = (),
+) -> bool:
+    """Whether code of the function may write to one of the tensors: in place, or in a function that is not known.
+
+    The calls in `but` are known to leave their arguments alone.
+    """
     own = set[str]().union(*(_names_for(model, function, each) for each in tensors))
     inside = [node for each in code for node in subtree(each)]
     nodes = set(inside)
     written = [each for part in code for each in writes_of(part)]
     written += [each for each, _ in handed_to_writers(model, function) if each in nodes]
     for call in inside:
-        if isinstance(call, ast.Call) and _is_unknown(model.value_in(function, call.func)):
+        if isinstance(call, ast.Call) and call not in but and _is_unknown(model.value_in(function, call.func)):
             given = [*call.args, *(keyword.value for keyword in call.keywords)]
             written += [each for each in given if model.value_in(function, each).kind is not Kind.NUMBER]
     return any(not own.isdisjoint(_names_for(model, function, each)) for each in written)

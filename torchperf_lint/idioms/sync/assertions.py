@@ -1,68 +1,147 @@
-"""`assert not torch.isnan(x).any()` in every step: the GPU can check by itself, and fail later."""
+"""`assert not torch.isnan(x).any()` in every step, or `if ...: raise`: the GPU can check by itself, and fail later."""
 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
-from torchperf_lint.idioms import placing, surroundings
+from torchperf_lint.idioms import surroundings
+from torchperf_lint.idioms.scripting import may_be_scripted
+from torchperf_lint.idioms.written_helpers import Helper, defined
+from torchperf_lint.model.handles import last_name
 from torchperf_lint.syntax import cst, edits, shape
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from torchperf_lint.engine.findings import Edit
     from torchperf_lint.model import Model, Site
 
 _TITLE = "check on the GPU, where what fails is an error of the device later"
 _ASSUMES = "nothing catches the failed assertion, and it need not stop the program at once"
-_HELPER = "_passes"
-_TEXT = (
-    f"def {_HELPER}(check):",
-    '    """Whether a check holds; one on a GPU is made there, and fails as an error of the device later."""',
-    "    if {torch}.is_tensor(check) and check.is_cuda:",
-    "        {torch}._assert_async(check)",
-    "        return True",
-    "    return check",
+_HELPER = Helper(
+    "_passes",
+    (
+        "def _passes(check):",
+        '    """Whether a check holds; one on a GPU is made there, and fails as an error of the device later."""',
+        "    if {torch}.is_tensor(check) and check.is_cuda:",
+        "        {torch}._assert_async(check)",
+        "        return True",
+        "    return check",
+    ),
 )
+_STEERS = ("Stop", "Skip", "Retry", "Early", "Exit", "Interrupt", "Break", "Prune", "Continue", "Done", "Finish")
+"""Words in the names of exceptions that a program raises to go on elsewhere."""
 _GIVES_BOOL = frozenset("isnan isinf isfinite isposinf isneginf isclose logical_and logical_or logical_not".split())
 
 
 def checked_there(model: Model, site: Site) -> Fix | NoFix:
     """`assert _passes(...)`, and the function `_passes` above the file's definitions."""
-    asserted = _asserted(model, site.node)
-    if asserted is None:
+    stated = _asserted(model, site.node)
+    if stated is None:
         return NoFix.ASSERTS
-    if model.may_be_scripted:
+    return _by_helper(model, site, stated, NoFix.ASSERTS)
+
+
+def raised_there(model: Model, site: Site) -> Fix | NoFix:
+    """`if not _passes(...): raise ...` for `if tensor: raise ...`, and the function `_passes`."""
+    stated = _refused(model, site)
+    if stated is None:
+        return NoFix.DECIDES_A_BRANCH
+    return _by_helper(model, site, stated, NoFix.DECIDES_A_BRANCH)
+
+
+class _Stated(NamedTuple):
+    """A part of a statement, the tensor that it asks, and what has to hold of this: true, or false if `is_negated`."""
+
+    node: cst.BaseExpression
+    tensor: cst.BaseExpression
+    is_negated: bool
+    text: str  # what takes the place of the part, around the helper's call
+
+
+def _by_helper(model: Model, site: Site, stated: _Stated, otherwise: NoFix) -> Fix | NoFix:
+    if may_be_scripted(model, model.function_of(site)):
         return NoFix.SCRIPTED
-    if not model.value(site.node).is_tensor:
-        return NoFix.ASSERTS  # a number that was read before: `assert mask.all().item()`
+    if not model.value(stated.tensor).is_tensor:
+        return otherwise  # a number that was read before: `assert mask.all().item()`
     if surroundings.may_be_caught(model, site):
         return NoFix.MAY_BE_CAUGHT
-    node, is_negated = asserted
-    torch, checked = model.name_of("torch", site), _checked(model, site, is_negated=is_negated)
-    if torch is None or not site.tree.lossless or shape.binds_or_defers(node):
+    torch, checked = model.name_of("torch", site), _checked(model, site, stated)
+    if torch is None or not site.tree.lossless or shape.binds_or_defers(stated.node):
         return NoFix.NO_ROOM
-    replaced = edits.replace(site.tree, node, f"{_HELPER}({checked})")
-    changed = edits.together(_defined(model, torch, model.statement_of(site.node)), replaced)
+    replaced = edits.replace(site.tree, stated.node, stated.text.format(call=f"{_HELPER.name}({checked})"))
+    changed = edits.together(defined(model, _HELPER, torch, model.statement_of(site.node)), replaced)
     return NoFix.NO_ROOM if changed is None else Fix(_TITLE, Safety.UNSAFE, changed, _ASSUMES)
 
 
-def _asserted(model: Model, node: cst.CSTNode) -> tuple[cst.BaseExpression, bool] | None:
-    """What an assertion states of a tensor, one of several conditions perhaps, and whether that is `not tensor`."""
+def _asserted(model: Model, node: cst.CSTNode) -> _Stated | None:
+    """What an assertion states of a tensor, one of several conditions perhaps."""
     assert isinstance(node, cst.BaseExpression)
-    whole, parent, is_negated = node, model.parent(node), False
-    if isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not):
-        whole, parent, is_negated = parent, model.parent(parent), True
-    around: cst.CSTNode = whole
+    whole, is_negated = _with_not(model, node)
+    around, parent = whole, model.parent(whole)
     while isinstance(parent, cst.BooleanOperation) and isinstance(parent.operator, cst.And):
         around, parent = parent, model.parent(parent)
-    return (whole, is_negated) if isinstance(parent, cst.Assert) and parent.test is around else None
+    if not isinstance(parent, cst.Assert) or parent.test is not around:
+        return None
+    return _Stated(whole, node, is_negated, "{call}")
 
 
-def _checked(model: Model, site: Site, *, is_negated: bool) -> str:
-    node = site.node
+def _refused(model: Model, site: Site) -> _Stated | None:
+    """The test of a tensor in `if ...: raise ...`, if the tensor alone decides it once it is asked."""
+    node, statement = site.node, model.statement_of(site.node)
     assert isinstance(node, cst.BaseExpression)
-    if not is_negated:
+    if not isinstance(statement, ast.If) or not _only_raises(model, site, statement):
+        return None
+    whole, is_negated = _with_not(model, node)
+    around, parent = whole, model.parent(whole)
+    while isinstance(parent, cst.BooleanOperation):
+        if isinstance(parent.operator, cst.And) and parent.right is not around:
+            return None  # what follows may still be false
+        around, parent = parent, model.parent(parent)
+    if not isinstance(parent, cst.If) or parent.test is not around:
+        return None
+    if isinstance(node, cst.Comparison) and len(node.comparisons) != 1:
+        return None
+    return _Stated(whole, _tensor(model, node), not is_negated, "not {call}")
+
+
+def _with_not(model: Model, node: cst.BaseExpression) -> tuple[cst.BaseExpression, bool]:
+    parent = model.parent(node)
+    if isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not):
+        return parent, True
+    return node, False
+
+
+def _tensor(model: Model, node: cst.BaseExpression) -> cst.BaseExpression:
+    """`x` of `bool(x)` and of `x.item()`."""
+    if not isinstance(node, cst.Call):
+        return node
+    if shape.method_name(node) == "item" and not node.args:
+        return shape.receiver(node) or node
+    converts = model.value(node.func).ref == "builtins.bool" and len(node.args) == 1
+    return node.args[0].value if converts and not node.args[0].star else node
+
+
+def _only_raises(model: Model, site: Site, statement: ast.If) -> bool:
+    """Whether all that the branch does is to raise an exception, which nothing in the file catches by its name."""
+    *before, last = statement.body
+    if not isinstance(last, ast.Raise) or last.exc is None or not all(isinstance(each, ast.Assign) for each in before):
+        return False
+    raised = last_name(last.exc.func if isinstance(last.exc, ast.Call) else last.exc) or ""
+    if not raised or any(word in raised for word in _STEERS):
+        return False
+    caught = (handler for each in model.statements if isinstance(each, ast.Try) for handler in each.handlers)
+    return not any(raised in _names_caught(handler) for handler in caught)
+
+
+def _names_caught(handler: ast.ExceptHandler) -> set[str]:
+    parts = [] if handler.type is None else subtree(handler.type)
+    return {each for part in parts if isinstance(part, ast.expr) and (each := last_name(part))}
+
+
+def _checked(model: Model, site: Site, stated: _Stated) -> str:
+    node = stated.tensor
+    if not stated.is_negated:
         return edits.text_of(site.tree, node)
     text = edits.postfix(site.tree, node)
     return f"~{text}" if _is_of_bools(model, node) else f"{text} == 0"
@@ -76,13 +155,3 @@ def _is_of_bools(model: Model, node: cst.BaseExpression) -> bool:
     if isinstance(inner, cst.Call):
         return shape.method_name(inner) in _GIVES_BOOL
     return isinstance(inner, cst.Comparison) and len(inner.comparisons) == 1
-
-
-def _defined(model: Model, torch: str, used: ast.stmt) -> tuple[Edit, ...] | None:
-    """The edit that defines the function; none where this very one stands at the top of the file."""
-    text = model.source.newline.join(each.format(torch=torch) for each in _TEXT).replace("    ", model.source.indent)
-    for statement in model.top.body:
-        if isinstance(statement, ast.FunctionDef) and statement.name == _HELPER:
-            start = model.source.line_starts[statement.lineno - 1]
-            return () if model.source.utf8[start:].decode().startswith(text) else None
-    return None if model.code.names(_HELPER) else edits.together(placing.above_definitions(model, text, {torch}, used))

@@ -13,6 +13,7 @@ from torchperf_lint.idioms.sync.delays import Delayed, delayed, relies_on_waits
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 from torchperf_lint.idioms.sync.waiting import care_of, statements_around
 from torchperf_lint.model import bounds
+from torchperf_lint.model.handles import dotted
 from torchperf_lint.syntax import cst, edits, shape
 from torchperf_lint.syntax.tree import subtree
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from torchperf_lint.idioms.sync.waiting import Care, Statements
     from torchperf_lint.model import Model, Site
 
-_TITLE = "read the numbers of the step at once"
-_ASSUMES = "each has one element and no dimension, and all lie on one device"
+TITLE = "read the numbers of the step at once"
+ASSUMES = "each has one element and no dimension, and all lie on one device"
 _BOUNDS = frozenset("min max amin amax".split())
 _BOUNDS_OF_TORCH = frozenset(f"torch.{name}" for name in _BOUNDS)
 _SPREAD = ("DTensor", "loss_parallel", "parallelize_module", "fully_shard", "distribute_tensor")
@@ -34,7 +35,7 @@ _NOT_ALIKE = (*_SPREAD, "complex", "fft")
 """The same, or where it may be complex."""
 
 
-def _may_differ(model: Model) -> bool:
+def may_differ(model: Model) -> bool:
     """Whether a loss of the file may not be a plain tensor, or not the one that its function returns by default."""
     return model.code.speaks_of(*_NOT_ALIKE) or model.code.assigns("reduction") or model.code.calls_plainly("setattr")
 
@@ -73,7 +74,9 @@ def _fixes(model: Model) -> Iterator[tuple[int, Fix]]:
     tuples: dict[int, tuple[cst.Tuple, list[HostRead]]] = {}
     dicts: dict[int, tuple[cst.Dict, list[HostRead]]] = {}
     for read in hot_reads(model):
-        around = model.parent(read.site.node) if read.role is Sink.OTHER and not read.by_helper else None
+        around = model.parent(read.site.node) if read.role is Sink.OTHER else None
+        if read.by_helper and not isinstance(around, cst.DictElement):
+            continue
         if isinstance(around, cst.Assign):
             block = model.place(read.site.node).block
             blocks.setdefault(id(block), []).append(read)
@@ -86,11 +89,11 @@ def _fixes(model: Model) -> Iterator[tuple[int, Fix]]:
     in_dict = [pair for pair in dicts.values() if len(pair[1]) > 1]
     if not (apart or beside or in_dict) or relies_on_waits(model):
         return
-    if _may_differ(model):  # the least and the largest element of one tensor are alike, whatever it is
+    if may_differ(model):  # the least and the largest element of one tensor are alike, whatever it is
         plain = not model.code.speaks_of(*_SPREAD)
         apart, in_dict, beside = [], [], [each for each in beside if plain and _are_bounds_of_one(model, each[1])]
     for reads in apart:
-        members = [_Member(each, *known) for each in _delayed(model, reads) if (known := _known(model, each.read))]
+        members = [_Member(each, *known) for each in _delayed(model, reads) if (known := kind_of(model, each.read))]
         for group in _groups(model, members) if len(members) > 1 else ():
             fix = _one_read(model, group)
             if fix is not None:
@@ -110,15 +113,18 @@ def _delayed(model: Model, reads: list[HostRead]) -> Iterator[Delayed]:
             yield later
 
 
-def _known(model: Model, read: HostRead) -> tuple[str, Scalar | None] | None:
-    """Whether the read returns a float or an integer, and the proof, if there is one."""
+def kind_of(model: Model, read: HostRead, *, alike: bool = True) -> tuple[str, Scalar | None] | None:
+    """Whether the tensor is one of floats or integers, and the proof, if there is one.
+
+    `alike` leaves out reads that convert: `int(loss)` of a float.
+    """
     node, function = model.ast_of(read.tensor), model.function_of(read.site)
     if node is None:
         return None
     scalar = None if model.value(read.tensor).mixed else scalars.shown(model, function, node)
     if scalar is not None:
-        alike = ("item", "float" if scalar.kind == scalars.FLOAT else "int")
-        return (scalar.kind, scalar) if read.reader in alike else None
+        plain = ("item", "float" if scalar.kind == scalars.FLOAT else "int")
+        return (scalar.kind, scalar) if read.reader in plain or not alike else None
     is_likely = model.sent_backward(read.tensor) or scalars.likely(model, function, node)
     return (scalars.FLOAT, None) if read.reader != "int" and is_likely else None
 
@@ -182,16 +188,16 @@ def _one_read(model: Model, group: list[_Member]) -> Fix | None:
     changed = edits.together(*made, edits.replace(last.read.site.tree, last.read.site.node, one))
     if changed is None:
         return None
-    return Fix(_TITLE, _safety(model, last.read, [each.scalar for each in group]), changed, _ASSUMES)
+    return Fix(TITLE, safety(model, last.read, [each.scalar for each in group]), changed, ASSUMES)
 
 
 def _one_tuple(model: Model, several: cst.Tuple, reads: list[HostRead]) -> Fix | None:
     """`a, b = x.item(), y.item()`, and `return x.item(), y.item()`."""
     given, last = model.parent(several), reads[-1]
-    known = [each for read in reads if (each := _known(model, read)) is not None]
+    known = [each for read in reads if (each := kind_of(model, read)) is not None]
     torch, bounds_of_one = model.name_of("torch", last.site), _are_bounds_of_one(model, reads)
     is_known = len(known) == len(reads) and len({kind for kind, _ in known}) == 1
-    if torch is None or not (is_known or bounds_of_one) or not all(_reads_plainly(model, read) for read in reads):
+    if torch is None or not (is_known or bounds_of_one) or not all(reads_plainly(model, read) for read in reads):
         return None
     unpacked = isinstance(given, cst.Assign) and len(given.targets) == 1
     if unpacked and isinstance(given, cst.Assign):
@@ -206,8 +212,8 @@ def _one_tuple(model: Model, several: cst.Tuple, reads: list[HostRead]) -> Fix |
             return None
         one = f"map({last.reader}, {one})"  # the dtype may be one of integers, of floats or bool
     edit = edits.replace(last.site.tree, several, one if unpacked else f"tuple({one})")
-    grade = Safety.SAFE if not is_known else _safety(model, last, [scalar for _, scalar in known])
-    return None if edit is None else Fix(_TITLE, grade, (edit,), _ASSUMES)
+    grade = Safety.SAFE if not is_known else safety(model, last, [scalar for _, scalar in known])
+    return None if edit is None else Fix(TITLE, grade, (edit,), ASSUMES)
 
 
 def _are_bounds_of_one(model: Model, reads: list[HostRead]) -> bool:
@@ -231,9 +237,9 @@ def _bounded(model: Model, node: cst.BaseExpression) -> str | None:
 def _one_dict(model: Model, entries: cst.Dict, reads: list[HostRead]) -> Iterator[tuple[int, Fix]]:
     """`{"a": x.item(), "b": y.item()}`: the reads of one kind in a line before the statement."""
     torch, function = model.name_of("torch", reads[0].site), model.function_of(reads[0].site)
-    known = [(read, *found) for read in reads if (found := _known(model, read)) is not None]
+    known = [(read, *found) for read in reads if (found := kind_of(model, read)) is not None]
     # What is done to one tensor may change another, and a read moves in front of it.
-    if torch is None or not _always_runs(model, entries) or not all(_reads_plainly(model, read) for read in reads):
+    if torch is None or not _always_runs(model, entries) or not all(reads_plainly(model, read) for read in reads):
         return
     if _writes(model, entries, reads):
         return
@@ -241,7 +247,7 @@ def _one_dict(model: Model, entries: cst.Dict, reads: list[HostRead]) -> Iterato
         members = [(read, scalar) for read, its_kind, scalar in known if its_kind == kind]
         if not 1 < len(members) <= bounds.MOST_READ_AT_ONCE:
             continue
-        names = [surroundings.new_name(model, function, _hint(read)) for read, _ in members]
+        names = [surroundings.new_name(model, function, hint(read)) for read, _ in members]
         tree = members[0][0].site.tree
         tensors = ", ".join(edits.text_of(tree, read.tensor) for read, _ in members)
         changed = edits.together(
@@ -249,9 +255,10 @@ def _one_dict(model: Model, entries: cst.Dict, reads: list[HostRead]) -> Iterato
             *(edits.replace(tree, read.site.node, name) for (read, _), name in zip(members, names, strict=True)),
         )
         if changed is not None:
-            grade = _safety(model, members[0][0], [scalar for _, scalar in members])
-            grade = grade if _is_the_statement(model, entries, reads) else Safety.UNSAFE
-            yield from ((read.site.start, Fix(_TITLE, grade, changed, _ASSUMES)) for read, _ in members)
+            grade = safety(model, members[0][0], [scalar for _, scalar in members])
+            plain = _is_the_statement(model, entries, reads) and not any(read.by_helper for read, _ in members)
+            grade = grade if plain else Safety.UNSAFE
+            yield from ((read.site.start, Fix(TITLE, grade, changed, ASSUMES)) for read, _ in members)
 
 
 def _writes(model: Model, entries: cst.Dict, reads: list[HostRead]) -> bool:
@@ -263,8 +270,15 @@ def _writes(model: Model, entries: cst.Dict, reads: list[HostRead]) -> bool:
         whole, node = node, function.parents[node]
         code += [each for each in ast.iter_child_nodes(node) if each is not whole]
     binds = any(isinstance(part, ast.NamedExpr) for each in code for part in subtree(each))
-    tensors = [each for read in reads if (each := model.ast_of(read.tensor)) is not None]
-    return binds or writes.may_write(model, function, tensors, code)
+    nodes = [each for read in reads if (each := model.ast_of(read.tensor)) is not None]
+    tensors = [each for node in nodes for each in tensors_in(node)]
+    helpers = [each for read in reads if read.by_helper and (each := model.ast_of(read.site.node)) is not None]
+    return binds or writes.may_write(model, function, tensors, code, but=helpers)
+
+
+def tensors_in(node: ast.AST) -> list[ast.expr]:
+    """All names and paths in what is read: to write to any of them changes it."""
+    return [each for each in subtree(node) if isinstance(each, (ast.Name, ast.Attribute)) and dotted(each)]
 
 
 def _always_runs(model: Model, entries: cst.Dict) -> bool:
@@ -277,7 +291,7 @@ def _always_runs(model: Model, entries: cst.Dict) -> bool:
     return isinstance(parent, (cst.Assign, cst.Return, cst.Expr))
 
 
-def _hint(read: HostRead) -> str:
+def hint(read: HostRead) -> str:
     """A name for the number: after the tensor, or after the entry's key."""
     tensor = shape.without_calls(read.tensor, frozenset({"detach"}))
     return f"{tensor.value}_value" if isinstance(tensor, cst.Name) else "value"
@@ -297,15 +311,14 @@ def _is_the_statement(model: Model, entries: cst.Dict, reads: list[HostRead]) ->
     )
 
 
-def _reads_plainly(model: Model, read: HostRead) -> bool:
+def reads_plainly(model: Model, read: HostRead) -> bool:
     """Whether nothing is done to the tensor before it is read."""
     node = model.ast_of(read.tensor)
-    return (
-        not read.by_helper and node is not None and evaluating.only_computes(model, model.function_of(read.site), node)
-    )
+    return node is not None and evaluating.only_computes(model, model.function_of(read.site), node)
 
 
-def _safety(model: Model, read: HostRead, proofs: list[Scalar | None]) -> Safety:
+def safety(model: Model, read: HostRead, proofs: list[Scalar | None]) -> Safety:
+    """The grade of one read of all: safe where each tensor is shown to be a number of the one device."""
     known = [each for each in proofs if each is not None]
     shown = len(known) == len(proofs) and scalars.on_one_device(model.function_of(read.site), known)
     return Safety.SAFE if shown else Safety.UNSAFE

@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
-from torchperf_lint.idioms.transfer.uploads import makes_on_device
+from torchperf_lint.idioms.scripting import may_be_scripted
+from torchperf_lint.idioms.transfer.uploads import makes_on_device, pinned, without_waiting
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import dotted
 from torchperf_lint.syntax import edits
@@ -35,9 +36,9 @@ class _Places(NamedTuple):
 def copied_once(model: Model, indexed: Indexed, part: ast.expr, owner: str) -> Fix | NoFix:
     """`torch.randint(..., pin_memory=...).to(a.device, non_blocking=True)`, if the places serve as nothing else."""
     function = indexed.function
-    if model.may_be_scripted or model.may_be_traced:
+    if may_be_scripted(model, function) or model.may_be_traced:
         return NoFix.SCRIPTED
-    if model.names_other_accelerators or makes_on_device(model):
+    if makes_on_device(model):
         return NoFix.NOT_PINNED
     root = owner.partition(".")[0]
     if root not in function.parameter_names or function.bound_names.count(root) != 1:
@@ -59,8 +60,8 @@ def copied_once(model: Model, indexed: Indexed, part: ast.expr, owner: str) -> F
     owner = model.remember(("indexed by places of", found.maker), lambda: owner)
     end = site.tree.span(site.node)[1]
     changed = edits.together(
-        edits.add_argument(site.tree, site.node, f"pin_memory={torch}.cuda.is_available()"),
-        Edit(end, end, f".to({owner}.device, non_blocking=True)".encode()),
+        edits.add_argument(site.tree, site.node, pinned(torch)),
+        Edit(end, end, f".to({owner}.device, {without_waiting(model, torch)})".encode()),
     )
     return NoFix.NO_ROOM if changed is None else Fix(_TITLE, Safety.UNSAFE, changed)
 

@@ -32,8 +32,13 @@ class HelperRead(NamedTuple):
 
     site: Site
     argument: cst.BaseExpression
-    copies: bool  # it copies a whole tensor, not one number
+    reader: str  # what it does with it: `item`, `float`, `int`, or `cpu` and the like
     because: Because
+
+    @property
+    def copies(self) -> bool:
+        """Whether it copies a whole tensor, not one number."""
+        return self.reader in _COPIES
 
 
 def helper_reads(model: Model) -> tuple[HelperRead, ...]:
@@ -49,7 +54,7 @@ def _helper_reads(model: Model) -> Iterator[HelperRead]:
         read = None if function is None else _only_read(model, function)
         if function is not None and read is not None:
             because = Because(read.lineno, f"`{function.name}` only reads its argument", function.path)
-            yield HelperRead(site, call.args[0].value, last_name(read.func) in _COPIES, because)
+            yield HelperRead(site, call.args[0].value, last_name(read.func) or "", because)
 
 
 def _reader(model: Model, record: CallRecord) -> ast.Call | None:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import evaluating, surroundings
 from torchperf_lint.idioms.layout import has_own_elements, is_written_through
+from torchperf_lint.idioms.scripting import may_be_scripted
 from torchperf_lint.idioms.sync.drawn_places import copied_once
 from torchperf_lint.idioms.sync.indexing import Use
 from torchperf_lint.idioms.transfer.construction import built_on_host, is_pure
+from torchperf_lint.idioms.transfer.uploads import makes_on_device
+from torchperf_lint.idioms.written_helpers import SENT, defined
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
 from torchperf_lint.model.domain.values import Device, Kind
 from torchperf_lint.model.handles import names_in
@@ -26,6 +29,11 @@ if TYPE_CHECKING:
 
 _SPANS = (Kind.NUMBER, Kind.NONE)
 _VIEWS = VIEW_METHODS | {"detach"}
+_TITLE_SENT = "copy the places from pinned memory, and do not wait"
+_ASSUMES_SENT = "nothing compiles or exports the code"
+_ASSUMES_ARRAYS = (
+    f"{_ASSUMES_SENT}, and an array holds integers of 32 or 64 bits or truth values, also where it is empty"
+)
 _UNSHARED = "no elements share memory, and nothing writes to the tensor while the slice is in use"
 
 
@@ -40,9 +48,52 @@ def without_copy(model: Model, place: Costly) -> Fix | NoFix:
             on_host.append(element.slice.value)
     if not on_host:
         return NoFix.FORM
-    if len(on_host) == 1 and isinstance(on_host[0], cst.List):
-        return _sliced(model, indexed, subscript, on_host[0])
-    return _made_there(model, indexed, subscript, on_host)
+    fix = (
+        _sliced(model, indexed, subscript, on_host[0])
+        if len(on_host) == 1 and isinstance(on_host[0], cst.List)
+        else _made_there(model, indexed, subscript, on_host)
+    )
+    return fix if isinstance(fix, Fix) else _sent(model, indexed, subscript, on_host) or fix
+
+
+def _sent(model: Model, indexed: Indexed, subscript: cst.Subscript, on_host: list[cst.BaseExpression]) -> Fix | None:
+    """`x[_sent(places, x.device)]` for `x[places]`: copied from pinned memory, without a wait."""
+    owner, tree = _whole(model, subscript.value), indexed.site.tree
+    torch = model.name_of("torch", indexed.site)
+    if may_be_scripted(model, indexed.function) or makes_on_device(model) or torch is None or not tree.lossless:
+        return None
+    held = model.value(owner)
+    is_there = held.holds_tensors and held.device.on_accelerator  # nothing else takes places of the host as an index
+    if evaluating.written_twice(model, owner) is None or not is_pure(model, owner) or not is_there:
+        return None
+    changed: list[tuple[Edit, ...] | Edit | None] = [
+        defined(model, SENT, torch, model.statement_of(indexed.site.node)),
+    ]
+    for node in on_host:
+        places = _as_places(model, indexed, node, torch)
+        if places is None or shape.binds_or_defers(node) or edits.has_comment(tree, node):
+            return None
+        sent = f"{SENT.name}({places}, {edits.text_of(tree, owner)}.device)"
+        changed.append(edits.replace(tree, node, sent))
+    together = edits.together(*changed)
+    has_arrays = any(model.value(node).kind is Kind.NUMPY for node in on_host)
+    assumes = _ASSUMES_ARRAYS if has_arrays else _ASSUMES_SENT
+    return None if together is None else Fix(_TITLE_SENT, Safety.UNSAFE, together, assumes)
+
+
+def _as_places(model: Model, indexed: Indexed, node: cst.BaseExpression, torch: str) -> str | None:
+    """The text of a tensor of the places; None for a list that may hold truth values, or nothing."""
+    value, text = model.value(node), edits.text_of(indexed.site.tree, node)
+    if value.is_tensor:
+        return text
+    if value.kind is Kind.NUMPY:
+        return f"{torch}.as_tensor({text})"
+    held = value.element
+    if isinstance(node, (cst.List, cst.Tuple)):
+        is_whole = bool(node.elements) and all(_is_position(model.value(each.value)) for each in node.elements)
+        return f"{torch}.tensor({text})" if is_whole else None
+    is_whole = value.ref in ("list", "range") and held is not None and _is_position(held)
+    return f"{torch}.tensor({text}, dtype={torch}.int64)" if is_whole else None  # it may be empty
 
 
 def _is_on_host(indexed: Indexed, part: ast.expr) -> bool:

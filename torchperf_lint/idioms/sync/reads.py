@@ -69,11 +69,18 @@ class HostRead(NamedTuple):
     parent: cst.CSTNode | None  # the consumer's node: a Call, AugAssign, ...
     hot_path: HotPath
     because: tuple[Because, ...]
-    by_helper: bool = False  # by a call of a reading helper in the project: no fix looks into it
+    helper: str = ""  # the reading operation, where a helper in the project does it
+
+    @property
+    def by_helper(self) -> bool:
+        """Whether a call of a reading helper in the project makes the read: few fixes look into it."""
+        return self.helper != ""
 
     @property
     def reader(self) -> str:
         """The reading operation: `item`, `float` or `int`."""
+        if self.helper:
+            return self.helper
         func = self.site.node.func
         return func.value if isinstance(func, cst.Name) else "item"
 
@@ -124,7 +131,7 @@ def _read(model: Model, site: Site, hot_path: HotPath | None) -> Iterator[HostRe
         role = Sink.NORM
     helper = next((each for each in helpers.helper_reads(model) if each.site is site), None)
     because = because if helper is None else (*because, helper.because)
-    read = HostRead(site, tensor, role, sink, parent, hot_path or COLD, because, helper is not None)
+    read = HostRead(site, tensor, role, sink, parent, hot_path or COLD, because, helper.reader if helper else "")
     if hot_path is not None and role in (Sink.ACCUMULATED, Sink.COLLECTED):
         read = read._replace(role=_role_by_reads(model, read))
     yield read

@@ -50,7 +50,20 @@ def likely(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     if value.mixed or is_whole(value.dtype) or value.kind not in (Kind.TENSOR, Kind.PYTREE):
         return False
     by_dtype = value.kind is Kind.TENSOR and value.scalar is True and (value.dtype or "").startswith(("float", "bfl"))
-    return by_dtype or ((last_name(node) or "").lower().rstrip("0123456789").endswith("loss") and value.vector is None)
+    inner, is_reduced = _beneath(node)
+    is_loss = (last_name(inner) or "").lower().rstrip("0123456789").endswith("loss")
+    return by_dtype or (is_loss and (is_reduced or value.vector is None))
+
+
+def _beneath(node: ast.expr) -> tuple[ast.expr, bool]:
+    """`x` of `x.detach().sum()`, and whether that is reduced to one element."""
+    is_reduced = False
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not (node.args or node.keywords):
+        if node.func.attr not in _ELEMENTWISE | {"sum", "mean"}:
+            break
+        is_reduced = is_reduced or node.func.attr in ("sum", "mean")
+        node = node.func.value
+    return node, is_reduced
 
 
 def on_one_device(function: FunctionInfo, scalars: list[Scalar]) -> bool:

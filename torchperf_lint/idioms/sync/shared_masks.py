@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import placing, surroundings, writes
+from torchperf_lint.idioms.scripting import may_be_scripted
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import names_bound_in
 from torchperf_lint.syntax import cst, edits
@@ -46,7 +47,7 @@ def read_together(model: Model, masks: Iterable[tuple[Indexed, ast.expr]]) -> di
     for (_, name), reads in by_name.items():
         for group in _groups(model, name, reads):
             # TorchScript does not index by a tuple of tensors.
-            fix = NoFix.SCRIPTED if model.may_be_scripted else _places_first(model, group)
+            fix = NoFix.SCRIPTED if may_be_scripted(model, group.reads[0].function) else _places_first(model, group)
             if fix is not None:
                 found |= dict.fromkeys((read.site.start for read in group.reads), fix)
     return found

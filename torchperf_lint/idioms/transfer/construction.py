@@ -208,19 +208,20 @@ def _waits_before_loop(model: Model, move: Move) -> bool:
     )
 
 
-def moves_table(model: Model, move: Move) -> bool:
-    """Whether the move copies `torch.from_numpy(table)` of a NumPy table that is made once and never changed."""
+def table_moved(model: Model, move: Move) -> cst.Call | None:
+    """The call `torch.from_numpy(table)` of a NumPy table that is made once and never changed, if that is moved."""
     node = move.moved
     while isinstance(node, cst.Call) and shape.method_name(node) in _EXACT_STEPS:
         is_function = (model.value(node.func).ref or "").startswith("torch.") and node.args
         inner = node.args[0].value if is_function else shape.receiver(node)
         if inner is None:
-            return False
+            return None
         node = inner
     if not isinstance(node, cst.Call) or model.value(node.func).ref != "torch.from_numpy" or len(node.args) != 1:
-        return False
+        return None
     array = model.ast_of(node.args[0].value)
-    return array is not None and is_table(model, array, model.function_of(move.site), is_array=True)
+    is_one = array is not None and is_table(model, array, model.function_of(move.site), is_array=True)
+    return node if is_one else None
 
 
 def made_here(model: Model, move: Move, maker: Maker) -> tuple[Because, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.idioms.written_helpers import SENT, stands_in
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
 from torchperf_lint.model.handles import named_device
 from torchperf_lint.syntax import cst, shape
@@ -56,7 +57,7 @@ def _hot_moves(model: Model) -> Iterator[Move]:
         call = site.node
         assert isinstance(call, cst.Call)
         hot_path, moved = model.hot_path(site), shape.receiver(call)
-        if hot_path is not None and moved is not None:
+        if hot_path is not None and moved is not None and not stands_in(model, site, SENT):
             move = _understood(model, site, call, moved, hot_path)
             if move is not None:
                 yield move

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.sync.asked_again import asked_once
-from torchperf_lint.idioms.sync.assertions import checked_there
+from torchperf_lint.idioms.sync.assertions import checked_there, raised_there
 from torchperf_lint.idioms.sync.destinations import goes_to
+from torchperf_lint.idioms.sync.guarded_masks import written_anyway
 from torchperf_lint.idioms.sync.truths import hot_truths, read_truths
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.domain.values import Kind
@@ -62,7 +63,13 @@ def _chosen_on_device(model: Model, truth: Truth) -> Fix | NoFix:
     name = call.func.value if isinstance(call, cst.Call) and isinstance(call.func, cst.Name) else ""
     if not truth.calls or not isinstance(call, cst.Call) or name not in _ON_DEVICE:
         reason, once = goes_to(model, call), asked_once(model, truth.site)
-        return once or (checked_there(model, truth.site) if reason is NoFix.ASSERTS else reason)
+        if once is not None:
+            return once
+        if reason is NoFix.ASSERTS:
+            return checked_there(model, truth.site)
+        if reason is NoFix.DECIDES_A_BRANCH:
+            return written_anyway(model, truth.site) or raised_there(model, truth.site)
+        return reason
     if len(call.args) != 2 or any(each.star or each.keyword for each in call.args) or shape.binds_or_defers(call):
         return NoFix.FORM
     function, bound = _ON_DEVICE[name]

@@ -8,6 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms import habits, placing, surroundings, writes
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads, may_lack_float64
+from torchperf_lint.idioms.sync.side_by_side import read_side_by_side
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.domain.values import Kind
@@ -41,6 +42,8 @@ def item_accumulation(model: Model) -> Iterator[Finding]:
         name = read.sink.removesuffix(".append")
         defer = _defer_list if collected else _defer_sum
         fix = NoFix.BY_HELPER if read.by_helper else defer(model, read, name)
+        if isinstance(fix, NoFix):
+            fix = read_side_by_side(model).get(read.site.start, fix)
         fields = {"read": model.brief(read.site.node), "where": read.hot_path.where, "use": _use(model, read, name)}
         yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
 

@@ -11,6 +11,7 @@ from torchperf_lint.idioms.sync.bound import bound_name, bounds_where_given, rea
 from torchperf_lint.idioms.sync.coalesced import coalesced_fixes
 from torchperf_lint.idioms.sync.destinations import is_action
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads
+from torchperf_lint.idioms.sync.side_by_side import read_side_by_side
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def item_in_hot_loop(model: Model) -> Iterator[Finding]:
             continue
         fix = read_where_needed(model, read)
         if isinstance(fix, NoFix):
-            fix = coalesced_fixes(model).get(read.site.start, fix)
+            start = read.site.start
+            fix = coalesced_fixes(model).get(start) or read_side_by_side(model).get(start) or fix
         fields = {"read": model.brief(read.site.node), "where": read.hot_path.where}
         yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
+from torchperf_lint.idioms.transfer import pinned_copies
 from torchperf_lint.idioms.transfer.options import waits_by_default
 from torchperf_lint.idioms.transfer.roundtrips import comes_from_there
 from torchperf_lint.idioms.transfer.transfers import hot_moves
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model
 
 _WHOLE = ("int", "uint")
+_COPIED = frozenset({NoFix.NOT_PINNED, NoFix.MAY_BE_WRITTEN})
+"""The reasons for which the batch itself cannot be copied without a wait."""
 
 
 @rule(
@@ -50,6 +53,9 @@ def blocking_h2d_copy(model: Model) -> Iterator[Finding]:
             continue
         fields = {"copy": model.brief(move.site.node), "where": move.hot_path.where}
         fix = NoFix.OPTION if option else _do_not_wait(model, move)
+        if fix in _COPIED:
+            pinned = pinned_copies.sent(model, move)
+            fix = pinned if isinstance(pinned, Fix) else fix
         yield Finding(move.site, (*(option or ()), *move.hot_path.because), fix, fields)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.caches import filled_once
-from torchperf_lint.idioms.transfer import hoisting
+from torchperf_lint.idioms.transfer import hoisting, pinned_copies
 from torchperf_lint.idioms.transfer.construction import (
     build_there,
     built_on_host,
@@ -59,6 +59,9 @@ def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
             continue  # an empty tensor costs no copy
         else:
             factory, because = model.text(built.call.func), ()
+        if isinstance(fix, NoFix):
+            sent = pinned_copies.sent(model, move)
+            fix = sent if isinstance(sent, Fix) else fix
         fields = {
             "factory": f"{factory}(...)",
             "move": f".{move.call.func.attr.value}(...)" if move.call.args else ".cuda()",  # type: ignore[attr-defined]

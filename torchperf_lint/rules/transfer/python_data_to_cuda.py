@@ -9,7 +9,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity, Unproven
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.sync.numpywork import comes_from_numpy
-from torchperf_lint.idioms.transfer import hoisting, magnitudes, uploads
+from torchperf_lint.idioms.transfer import hoisting, magnitudes, pinned_copies, uploads
 from torchperf_lint.idioms.transfer.construction import (
     FILLABLE,
     build_there,
@@ -17,9 +17,9 @@ from torchperf_lint.idioms.transfer.construction import (
     made_here,
     makers_on_host,
     may_be_size,
-    moves_table,
     packed_by_callers,
     packed_data,
+    table_moved,
     type_is_asked,
 )
 from torchperf_lint.idioms.transfer.observations import of_host
@@ -97,7 +97,10 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
             fix = fix if hoisted is NoFix.LOOP_ELSEWHERE else hoisted
         if fix in _DATA:
             uploaded = uploads.without_wait(model, packing.site, packing.call, packing.move)
-            fix = uploaded if isinstance(uploaded, Fix) else fix
+            fix = uploaded if isinstance(uploaded, Fix) or uploaded is NoFix.SCRIPTED else fix
+            if uploaded is NoFix.FORM and packing.move is not None:
+                sent = pinned_copies.sent(model, packing.move)
+                fix = sent if isinstance(sent, Fix) else fix
         yield Finding(packing.site, (*packing.because, *says, *packing.hot_path.because), fix, fields)
     for move in hot_moves(model):
         if built_on_host(model, move.moved) is None and not filled_once(model, move.site):
@@ -108,9 +111,12 @@ def _moved_later(model: Model, move: Move) -> Iterator[Finding]:
     """A move of a tensor packed in earlier rows, of a value computed from packed data, or of a NumPy table."""
     call = model.brief(move.site.node)
     fields = {"call": call, "copies": "copies it", "waits": _waits(move), "where": move.hot_path.where}
-    if moves_table(model, move):
+    table = table_moved(model, move)
+    if table is not None:
         fields["takes"] = "takes a NumPy array that never changes"
-        yield Finding(move.site, move.hot_path.because, NoFix.NOT_A_NUMBER, fields)
+        packed = uploads.without_wait(model, move.site, table, move)
+        sent = packed if isinstance(packed, Fix) else pinned_copies.sent(model, move)
+        yield Finding(move.site, move.hot_path.because, sent if isinstance(sent, Fix) else packed, fields)
         return
     makers = makers_on_host(model, move)
     if not makers or any(maker.packs is None for maker in makers) or type_is_asked(model, move.site, move.moved):
@@ -122,7 +128,8 @@ def _moved_later(model: Model, move: Move) -> Iterator[Finding]:
     fix = _hoist(model, move.site, move.hot_path, makers[0]) if len(makers) == 1 else NoFix.SEVERAL_MAKERS
     if len(makers) == 1 and not isinstance(fix, Fix):
         uploaded = uploads.made_before(model, move, makers[0].call)
-        fix = uploaded if isinstance(uploaded, Fix) else fix
+        sent = uploaded if isinstance(uploaded, Fix) else pinned_copies.sent(model, move)
+        fix = sent if isinstance(sent, Fix) else fix
     yield Finding(move.site, (*because, *move.hot_path.because), fix, fields)
 
 

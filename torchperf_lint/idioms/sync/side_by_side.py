@@ -1,0 +1,193 @@
+"""Several reads in statements that stand side by side: one line before them reads the numbers at once."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Fix, Safety
+from torchperf_lint.idioms import placing, surroundings, writes
+from torchperf_lint.idioms.sync import coalesced, scalars
+from torchperf_lint.idioms.sync.bound import read_where_needed
+from torchperf_lint.idioms.sync.delays import relies_on_waits
+from torchperf_lint.idioms.sync.reads import Sink, hot_reads
+from torchperf_lint.model import bounds
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.handles import last_name, names_bound_in, names_in
+from torchperf_lint.syntax import edits
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from torchperf_lint.idioms.sync.reads import HostRead
+    from torchperf_lint.idioms.sync.scalars import Scalar
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.handles import FunctionInfo, Place
+
+_SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
+_ALWAYS = frozenset("Arg Call Attribute Element Tuple List DictElement Dict BinaryOperation UnaryOperation".split())
+"""What evaluates all its parts, of libcst, which is loaded only where there is a candidate."""
+_STATEMENTS = frozenset("Assign AnnAssign AugAssign Expr Return".split())
+_GATHERED = (Sink.ACCUMULATED, Sink.COLLECTED)
+
+
+class _Read(NamedTuple):
+    """A read, the place of its statement, and what is known of its tensor."""
+
+    read: HostRead
+    place: Place
+    node: ast.expr
+    kind: str
+    scalar: Scalar | None
+
+
+def read_side_by_side(model: Model) -> dict[int, Fix]:
+    """By the start of each read that stands beside others: the fix for all of them."""
+    return model.remember("read_side_by_side", lambda: dict(_fixes(model)))
+
+
+def _fixes(model: Model) -> Iterator[tuple[int, Fix]]:
+    found = [read for each in hot_reads(model) if _is_left(each) for read in _understood(model, each)]
+    if len(found) < 2 or relies_on_waits(model) or coalesced.may_differ(model):
+        return
+    blocks: dict[int, list[_Read]] = {}
+    for each in found:
+        blocks.setdefault(each.place.block_id, []).append(each)
+    for several in blocks.values():
+        for group in _groups(model, several):
+            fix = _at_once(model, group)
+            if fix is not None:
+                yield from ((each.read.site.start, fix) for each in group)
+
+
+def _is_left(read: HostRead) -> bool:
+    """Whether no other fix puts the read off: a sum or list of a name in the loop waits for its end."""
+    if read.role in _GATHERED:
+        return read.by_helper or read.hot_path.loop is None or not read.sink.removesuffix(".append").isidentifier()
+    return read.role is Sink.OTHER
+
+
+def _understood(model: Model, read: HostRead) -> Iterator[_Read]:
+    statement, node = model.statement_of(read.site.node), model.ast_of(read.tensor)
+    if not isinstance(statement, _SIMPLE) or node is None or not _has_its_rows(model, statement):
+        return
+    if read.site.start in coalesced.coalesced_fixes(model) or not _always_runs(model, read):
+        return
+    if read.role is Sink.OTHER and not read.by_helper and isinstance(read_where_needed(model, read), Fix):
+        return
+    known = coalesced.kind_of(model, read, alike=False)
+    if known is not None and coalesced.reads_plainly(model, read) and read.site.tree.lossless:
+        yield _Read(read, model.place_of(statement), node, *known)
+
+
+def _has_its_rows(model: Model, statement: ast.stmt) -> bool:
+    """Whether nothing else is on the statement's lines, neither code nor a suppression or a type."""
+    rows = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+    marked = any(word in model.source.line(row) for row in rows for word in ("noqa", "# type:"))
+    return not marked and placing.has_rows_to_itself(statement, model.source)
+
+
+def _always_runs(model: Model, read: HostRead) -> bool:
+    """Whether the statement makes the read whenever it runs."""
+    parent = model.parent(read.site.node)
+    while type(parent).__name__ in _ALWAYS and parent is not None:
+        parent = model.parent(parent)
+    return type(parent).__name__ in _STATEMENTS
+
+
+def _groups(model: Model, several: list[_Read]) -> Iterator[list[_Read]]:
+    """Reads of one kind, in statements of which each follows on the one before."""
+    pending = sorted(several, key=lambda each: each.read.site.start)
+    while pending:
+        first, last = pending[0], pending[0].place.position
+        group, left = [first], []
+        for each in pending[1:]:
+            near = all(map(_only_binds_plainly, first.place.block[last + 1 : each.place.position]))
+            last = each.place.position if near else last
+            joins = near and each.kind == first.kind and len(group) < bounds.MOST_READ_AT_ONCE
+            if joins and _may_come_first(model, [*group, each]):
+                group.append(each)
+            else:
+                left.append(each)
+        if len({ast.unparse(each.node) for each in group}) > 1:
+            yield group
+        pending = left
+
+
+def _only_binds_plainly(statement: ast.stmt) -> bool:
+    """Whether a statement between two reads calls nothing: `count += 1`."""
+    return isinstance(statement, _SIMPLE) and not any(
+        isinstance(each, (ast.Call, ast.Await)) for each in subtree(statement)
+    )
+
+
+def _may_come_first(model: Model, group: list[_Read]) -> bool:
+    """Whether the last read gives the same before the first one's statement."""
+    first, last = group[0], group[-1]
+    function = model.function_of(last.read.site)
+    between = first.place.block[first.place.position : last.place.position]
+    if any(not names_bound_in(each).isdisjoint(names_in(last.node)) for each in between):
+        return False
+    code = [*between, last.place.statement]
+    inside = [part for each in code for part in subtree(each)]
+    if any(isinstance(part, ast.NamedExpr) for part in inside):
+        return False
+    helpers = [each for one in group if one.read.by_helper and (each := model.ast_of(one.read.site.node)) is not None]
+    tensors = coalesced.tensors_in(last.node)
+    if any(isinstance(each, ast.Attribute) for each in tensors) and _calls_others(model, function, inside, helpers):
+        return False  # it may set the attribute, or step on the parameters
+    return not writes.may_write(model, function, tensors, code, but=helpers)
+
+
+def _calls_others(model: Model, function: FunctionInfo, inside: list[ast.AST], helpers: Sequence[ast.AST]) -> bool:
+    """Whether the code calls anything but functions of torch and of Python, methods of tensors, and helpers."""
+    for part in inside:
+        if not isinstance(part, ast.Call) or part in helpers:
+            continue
+        called = model.value_in(function, part.func)
+        of_tensor = called.kind is Kind.METHOD and called.function is None and called.element is not None
+        if not of_tensor and called.kind is not Kind.LIBRARY and last_name(part.func) != "append":
+            return True
+    return False
+
+
+def _at_once(model: Model, group: list[_Read]) -> Fix | None:
+    first = group[0].read
+    torch, function = model.name_of("torch", first.site), model.function_of(first.site)
+    converted = {each.read.reader for each in group if not _gives_itself(each)}
+    if torch is None or not all(map(model.keeps_builtin, converted)):
+        return None
+    texts = [edits.text_of(each.read.site.tree, each.read.tensor) for each in group]
+    names = {
+        text: surroundings.new_name(model, function, coalesced.hint(each.read))
+        for text, each in dict(zip(texts, group, strict=True)).items()
+    }
+    replaced = []
+    for each, text in zip(group, texts, strict=True):
+        number = names[text] if _gives_itself(each) else f"{each.read.reader}({names[text]})"
+        replaced.append(edits.replace(each.read.site.tree, each.read.site.node, number))
+    line = f"{', '.join(names.values())} = {torch}.stack([{', '.join(names)}]).tolist()"
+    changed = edits.together(placing.beside(model, group[0].place.statement, [line], behind=False), *replaced)
+    if changed is None:
+        return None
+    plain = all(_only_binds(model, each) for each in group)
+    grade = coalesced.safety(model, first, [each.scalar for each in group]) if plain else Safety.UNSAFE
+    return Fix(coalesced.TITLE, grade, changed, coalesced.ASSUMES)
+
+
+def _gives_itself(each: _Read) -> bool:
+    """Whether `tolist` gives the number that the read gives."""
+    return each.read.reader in ("item", "float" if each.kind == scalars.FLOAT else "int")
+
+
+def _only_binds(model: Model, each: _Read) -> bool:
+    """Whether all that the statement does is to give the number to a name, or to an entry of a list or dict."""
+    statement, read = each.place.statement, each.read
+    if read.by_helper or not isinstance(statement, ast.Assign) or statement.value is not model.ast_of(read.site.node):
+        return False
+    target = statement.targets[0] if len(statement.targets) == 1 else None
+    if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+        held = model.value_in(model.function_of(read.site), target.value).kind
+        return held is Kind.CONTAINER and isinstance(target.slice, (ast.Constant, ast.Name))
+    return isinstance(target, ast.Name)

@@ -1,0 +1,73 @@
+"""Functions of a few lines that a fix writes above the file's definitions, and that other fixes of the file share."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.idioms import placing
+from torchperf_lint.syntax import edits
+
+if TYPE_CHECKING:
+    from torchperf_lint.engine.findings import Edit
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.handles import FunctionInfo
+
+
+class Helper(NamedTuple):
+    """The function's name and its lines, in which `{torch}` stands for the name of torch in the file."""
+
+    name: str
+    lines: tuple[str, ...]
+
+    def text(self, model: Model, torch: str) -> str:
+        """The function as the file would have it."""
+        whole = model.source.newline.join(each.format(torch=torch) for each in self.lines)
+        return whole.replace("    ", model.source.indent)
+
+
+SENT = Helper(
+    "_sent",
+    (
+        "def _sent(tensor, device):",
+        '    """The tensor on the device; a GPU copies it from pinned memory, and nobody waits for that."""',
+        "    plain = {torch}.is_tensor(tensor) and tensor.is_cpu and tensor.layout == {torch}.strided",
+        '    if not plain or {torch}.device(device).type != "cuda":',
+        "        return tensor.to(device)",
+        "    pinned = {torch}.empty_like(tensor, pin_memory=True).copy_(tensor)",
+        "    return pinned.to(device, non_blocking=True)",
+    ),
+)
+"""What copies a tensor to a device without a wait; rules do not look at the copies that it makes itself."""
+
+
+def defined(model: Model, helper: Helper, torch: str, used: ast.stmt) -> tuple[Edit, ...] | None:
+    """The edit that defines the function; none where this very one stands at the top of the file.
+
+    None where the name has another meaning in the file, or where there is no room.
+    """
+    text = helper.text(model, torch)
+    for statement in model.top.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == helper.name:
+            return () if _has_text(model, statement, text) else None
+    if model.code.names(helper.name):
+        return None
+    return edits.together(placing.above_definitions(model, text, {torch}, used))
+
+
+def stands_in(model: Model, site: Site, helper: Helper) -> bool:
+    """Whether the site is in such a function."""
+    function: FunctionInfo = model.function_of(site)
+    torch = model.name_of("torch", site)
+    node = function.node
+    return (
+        torch is not None
+        and isinstance(node, ast.FunctionDef)
+        and node.name == helper.name
+        and _has_text(model, node, helper.text(model, torch))
+    )
+
+
+def _has_text(model: Model, statement: ast.FunctionDef, text: str) -> bool:
+    start = model.source.line_starts[statement.lineno - 1]
+    return model.source.utf8[start:].decode().startswith(text)
