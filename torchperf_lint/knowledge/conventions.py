@@ -38,13 +38,18 @@ DEVICE_NAMES = frozenset("device dev torch_device gpu cuda_device gpu_id local_r
 DEVICE_ATTRIBUTES = frozenset("device _device gpu torch_device cuda_device main_device execution_device".split())
 
 
-_ON_HOST = re.compile(r"step|param|flag|meta|option|setting|config|cfg|kwargs")
+_ON_HOST = re.compile(r"step|param|flag|meta|option|setting|config|cfg|kwargs|(?:^|_)(?:cpu|host)(?:_|$)")
 
 
 def stays_on_host(name: str) -> bool:
     """Whether it names step counters, or settings that accompany tensors: these stay on the host."""
     return _ON_HOST.search(name.lower()) is not None
 
+
+WORKS_ON_DATA = re.compile(
+    r"^_?(?:extract|cast|preprocess|project|embed|pool|expand|merge|split|attend|normalize|pad|quantize|mix|augment)(?:_|$)"
+)
+"""Methods of modules that give tensors for tensors, whatever library's they are."""
 
 DESCRIPTIONS = re.compile(r"data_samples|img_metas|metainfo|^mode$")
 """Parameters of OpenMMLab's modules that describe a batch, and hold numbers and texts beside tensors."""

@@ -49,7 +49,7 @@ _PREFIXES = (
 
 
 _KNOWN_ROOTS = frozenset({*sys.stdlib_module_names, "torch", "torchmetrics", "numpy"})
-_NO_MODULES = re.compile(r"Transform|Augment|Dataset|Sampler|Collat|Processor$|Tokenizer|Function")
+_NO_MODULES = re.compile(r"Transform|Augment|Dataset|Sampler|Collat|Process|Tokenizer|Function|Reader|Env$|Controller")
 """Base classes whose subclasses have a `forward` that runs per sample on the host, or is no module's."""
 
 _NO_OPTIMIZERS = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")
@@ -165,9 +165,10 @@ def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cla
         return Contract(True, says, Device.LIKELY, all_tensors=True)
     if name in ("forward", "backward") and "torch.autograd.Function" in refs:
         return Contract(True, f"autograd calls `{name}` for every batch", Device.LIKELY, all_tensors=True)
-    if name == "forward" and _may_be_module(function, refs) and not sample_transforms.are(inference, cls):
+    given = _tensors_of_module(function, refs) if name == "forward" else None
+    if given is not None and not sample_transforms.are(inference, cls):
         says = f"`forward` runs for every batch if `{cls.name}` is a module, as its base class may be"
-        return Contract(True, says, Device.LIKELY, all_tensors=True, is_likely=True)
+        return Contract(True, says, Device.LIKELY, tensors=given, is_likely=True)
     if name == torchmetrics_api.UPDATE and any(map(torchmetrics_api.metric_class, refs)):
         says = "a metric's `update` runs for every batch, on the model's predictions"
         return Contract(True, says, Device.LIKELY, tensors=torchmetrics_api.INPUTS, origin=Origin.BATCH)
@@ -244,16 +245,23 @@ def has_unknown_base(refs: list[str]) -> bool:
     return any(ref.partition(".")[0] not in _KNOWN_ROOTS for ref in refs)
 
 
-def _may_be_module(function: FunctionInfo, refs: list[str]) -> bool:
-    """Whether a `forward` takes or computes tensors in a subclass of a library's class, which is no transform."""
+def _tensors_of_module(function: FunctionInfo, refs: list[str]) -> frozenset[str] | None:
+    """The parameters that are tensors, by annotation or use, of a `forward` whose class may be a module.
+
+    None for classes without a base of a library, for transforms and the like, and for a `forward` without tensors.
+    """
     if not has_unknown_base(refs) or any(_NO_MODULES.search(ref.rpartition(".")[2]) for ref in refs):
-        return False
+        return None
     arguments = function.arguments
     given = [] if arguments is None else [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    annotated = [ast.unparse(each.annotation) for each in given if each.annotation is not None]
-    return any("Tensor" in text for text in annotated) or any(
-        (dotted(record.call.func) or "").startswith(("torch.", "F.")) for record in function.calls_made
-    )
+    annotated = {each.arg: ast.unparse(each.annotation) for each in given if each.annotation is not None}
+    tensors = {name for name, text in annotated.items() if "Tensor" in text}
+    computing = [
+        record for record in function.calls_made if (dotted(record.call.func) or "").startswith(("torch.", "F."))
+    ]
+    passed = {last_name(each) for record in computing for each in record.call.args if isinstance(each, ast.Name)}
+    tensors |= {each.arg for each in given if each.arg in passed and each.arg not in annotated}
+    return frozenset(tensors) if tensors or computing else None
 
 
 def _callback_contract(inference: ValueQuestions, function: FunctionInfo) -> Contract | None:

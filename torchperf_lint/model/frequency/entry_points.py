@@ -29,6 +29,7 @@ _HOOK_NAMES = frozenset({"forward", "backward", "step", torchmetrics_api.UPDATE}
 )
 _BACKWARD = ("backward", "manual_backward")
 _TRAINING_CALLS = ("backward", "manual_backward", "step", "train_step", "training_step", "optimizer_step")
+_MOVES = ("to", "cuda")
 _LOADER_MAKERS = ("DataLoader", "prepare", "setup_dataloaders", "prepare_data_loader")
 _ITERABLE_WORDS = ("loader", "_dl", "batch", "data", "iter", "dataset")
 _CALLBACK_TAKERS = (
@@ -154,6 +155,13 @@ class OwnEntries:
             for record in index.calls.get("next", ())
             for loop in (step_loop(record),)
             if loop is not None and (record.call.args or isinstance(record.call.func, ast.Attribute))
+        }
+        self._loops |= {
+            loop
+            for name in index.calls
+            if name in _MOVES or conventions.MOVING_HELPERS.search(name)
+            for record in index.calls[name]
+            for loop in enclosing(record.statement, index)[:1]
         }
         self.loops_by = repr((self._any_loop, self._any_count, sorted(steps)))
         self._in_loops: dict[int, bool] = {}

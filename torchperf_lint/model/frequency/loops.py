@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import CallRecord, Index
 
 
+_BATCH_SIZE = re.compile(r"(?:^|_)(?:batch_?size|bs|bsz|b_size)$", re.IGNORECASE)
 _STEP_RECEIVERS = (Kind.OPTIMIZER, Kind.SCALER)
 _BACKWARD = frozenset({"backward", "manual_backward"})
 _STEP = frozenset({"step", "train_step", "training_step"})
@@ -65,7 +67,7 @@ class Loops:
         if taken is not None:
             return LoopInfo(LoopKind.BATCH, f"this loop takes a batch per pass from `{taken}`", False)
         if isinstance(loop, (ast.For, ast.AsyncFor)):
-            loader = self.loader_in(loop.iter, function)
+            loader = self.loader_in(loop.iter, function) or self._named_iterator(loop.iter, function)
             if loader is not None:
                 return LoopInfo(LoopKind.BATCH, f"this loop takes a batch per pass from `{loader}`", False)
             if self._evaluates(loop, function):
@@ -80,12 +82,16 @@ class Loops:
                 return LoopInfo(LoopKind.BATCH, f"this loop cuts `{cut}` into batches", False)
             if self._runs_in_batches(loop, function):
                 return LoopInfo(LoopKind.BATCH, "this loop runs the model on one batch per pass", False)
-        holds_batches = any(
+        kind = LoopKind.EPOCH if self._holds_batches(loop, function) else LoopKind.OTHER
+        return LoopInfo(kind, "", False)
+
+    def _holds_batches(self, loop: Loop, function: FunctionInfo) -> bool:
+        """Whether a loop over batches is inside this one."""
+        return any(
             self.classify(inner, owner).kind is LoopKind.BATCH
             for inner, owner in finding.loops_in(function)
             if inner is not loop and loop in self.enclosing(inner)
         )
-        return LoopInfo(LoopKind.EPOCH if holds_batches else LoopKind.OTHER, "", False)
 
     def loader_in(self, iterable: ast.expr, function: FunctionInfo) -> str | None:
         """The text of the loader that an iterable iterates over, through enumerate, tqdm, zip and the like."""
@@ -94,9 +100,6 @@ class Loops:
             return _loader_text(iterable)
         name = last_name(iterable)
         if name is not None and name in self.loader_names:
-            return name
-        is_named = isinstance(iterable, (ast.Name, ast.Attribute)) and _iterates_batches(name or "")
-        if is_named and value.kind in (Kind.UNKNOWN, Kind.METHOD) and value.function is None:
             return name
         if isinstance(iterable, ast.IfExp):
             return self.loader_in(iterable.body, function) or self.loader_in(iterable.orelse, function)
@@ -115,6 +118,16 @@ class Loops:
                 if found is not None:
                     return found
         return None
+
+    def _named_iterator(self, iterable: ast.expr, function: FunctionInfo) -> str | None:
+        """`train_iter` of `for batch in train_iter`, also under `enumerate` and a progress bar."""
+        while isinstance(iterable, ast.Call) and last_name(iterable.func) in ("enumerate", "tqdm") and iterable.args:
+            iterable = iterable.args[0]
+        name = last_name(iterable) or ""
+        if not isinstance(iterable, (ast.Name, ast.Attribute)) or not _iterates_batches(name):
+            return None
+        value = self.inference.frame_value(function, iterable)
+        return name if value.kind in (Kind.UNKNOWN, Kind.METHOD) and value.function is None else None
 
     def _counted(self, iterable: ast.Call, function: FunctionInfo) -> str | None:
         """`range(len(loader))` counts batches."""
@@ -267,7 +280,7 @@ class Loops:
     def _runs_in_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
         """`for start in range(0, n, batch_size): model(x[start : start + batch_size])`, also if `x` is not cut here."""
         stride = _stride(loop)
-        if stride is None or "batch" not in ast.unparse(stride).lower():
+        if stride is None or not _BATCH_SIZE.search(last_name(stride) or "") or self._holds_batches(loop, function):
             return False
         return any(
             self._runs_any_model(record, loop, function) or self._is_data_there(record, loop, function)
@@ -306,6 +319,7 @@ class Loops:
         runs = not self._is_in_loader_loop(loop, function) and any(
             self._runs_any_model(record, loop, function) for record in on_item
         )
+        runs = runs and not self._holds_batches(loop, function) and not any(map(_trains, direct))
         if not runs and not (is_named and any(map(_names_model, on_item))):
             return False
         return any(self._moves(record.call, made, function) for record in direct)
@@ -451,6 +465,11 @@ def _made_from(loop: Loop, counts: Callable[[ast.AST], bool], made: set[str]) ->
                 )
 
 
+def _trains(record: CallRecord) -> bool:
+    """`self.train_phase(target)`: the call is a training of its own, by its name."""
+    return (last_name(record.call.func) or "").lower().startswith(("train", "fit"))
+
+
 def _names_model(record: CallRecord) -> bool:
     """Whether the call takes a model, or several: `generator.generate(models, batch)`."""
     given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
@@ -460,7 +479,7 @@ def _names_model(record: CallRecord) -> bool:
 
 def _iterates_batches(name: str) -> bool:
     """`train_iter`, `self.valid_iter`."""
-    return name.endswith("_iter") and conventions.BATCH_ITERATORS.search(name) is not None
+    return re.fullmatch(r"_?(?:train|val|valid|test|eval|data|batch|loader)_iter", name) is not None
 
 
 def _names_batches(iterable: ast.expr) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.syntax.index import dotted, last_name
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 _REDUCE = frozenset({"mean", "sum"})
 _METHODS = frozenset({"backward", "scale", "manual_backward"})
 _KEEP_PLACE = frozenset("abs clamp exp float flatten log mean neg pow reshape sqrt square squeeze sum view".split())
+_LOSS = re.compile(r"^(?:\w+_)?loss$")
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
-TRAINING_STEPS = frozenset({"training_step", "training_step_end"})
+_TRAINING_STEPS = frozenset({"training_step", "training_step_end"})
 """Methods whose loss a framework sends backward: Lightning's, which others have taken over."""
 
 
@@ -66,8 +68,17 @@ def _sent(function: FunctionInfo) -> Iterator[ast.expr]:
             if not any("loss" in (last_name(each) or "").lower() for each in given):  # else it is an engine's
                 yield func.value
             yield from given
-    if function.cls is not None and function.name in TRAINING_STEPS:
+    if returns_its_loss(function):
         yield from _losses_returned(function)
+
+
+def returns_its_loss(function: FunctionInfo) -> bool:
+    """Whether it is a `training_step(self, batch, batch_idx)` whose loss only its framework sends backward."""
+    if function.cls is None or function.name not in _TRAINING_STEPS or len(function.parameter_names) < 3:
+        return False
+    if "automatic_optimization" in function.cls.attributes:
+        return False
+    return not any(last_name(record.call.func) in ("backward", "manual_backward") for record in function.calls_made)
 
 
 def _losses_returned(function: FunctionInfo) -> Iterator[ast.expr]:
@@ -77,7 +88,7 @@ def _losses_returned(function: FunctionInfo) -> Iterator[ast.expr]:
         if isinstance(value, ast.Dict):
             keyed = zip(value.keys, value.values, strict=True)
             yield from (each for key, each in keyed if isinstance(key, ast.Constant) and key.value == "loss")
-        elif value is not None and "loss" in (last_name(value) or "").lower():
+        elif value is not None and _LOSS.search((last_name(value) or "").lower()):
             yield value
 
 

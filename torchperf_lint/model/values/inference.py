@@ -242,17 +242,24 @@ class ValueInference:
         return self._ask_afresh(("state", cls), lambda: optimizers.state(self, cls), lambda: UNKNOWN)
 
     def _registered(self, cls: ClassInfo, name: str) -> Value | None:
+        """The buffer that constructors register by that name; of a known shape if nothing else sets the attribute."""
         owners = self.lineage(cls)
-        for record in (each for owner in owners for each in owner.index.calls.get("register_buffer", ())):
-            first = record.call.args[0] if record.call.args else None
-            if record.function.cls in owners and isinstance(first, ast.Constant) and first.value == name:
-                given = record.call.args[1:] or [each.value for each in record.call.keywords if each.arg == "tensor"]
-                made = self.home(record.function.index).frame_value(record.function, given[0]) if given else UNKNOWN
-                shape = made if made.kind is Kind.TENSOR else UNKNOWN
-                return Value(
-                    Kind.TENSOR, Device.UNKNOWN, shape.scalar, shape.vector, shape.dtype, ref="torch.nn.Parameter"
-                )
-        return None
+        found = [
+            record
+            for owner in owners
+            for record in owner.index.calls.get("register_buffer", ())
+            if record.function.cls in owners and _names(record.call, name)
+        ]
+        if not found:
+            return None
+        buffer = Value(Kind.TENSOR, ref="torch.nn.Parameter")
+        given = found[0].call.args[1:2] or [each.value for each in found[0].call.keywords if each.arg == "tensor"]
+        if len({id(record) for record in found}) > 1 or not given or any(name in owner.attributes for owner in owners):
+            return buffer
+        made = self.home(found[0].function.index).frame_value(found[0].function, given[0])
+        if made.kind is not Kind.TENSOR:
+            return buffer
+        return buffer._replace(scalar=made.scalar, vector=made.vector, dtype=made.dtype)
 
     def instance(self, cls: ClassInfo, base: str | None = None) -> Value:
         """A new object of the class: a metric, a module, an optimizer, or a plain instance."""
@@ -458,3 +465,9 @@ def _is_bound(store: AttributeStore, owner: ClassInfo) -> bool:
         isinstance(statement, ast.AnnAssign) and statement.target is store.target and statement.value is None
         for statement in owner.node.body
     )
+
+
+def _names(call: ast.Call, name: str) -> bool:
+    """`register_buffer("name", ...)`."""
+    first = call.args[0] if call.args else None
+    return isinstance(first, ast.Constant) and first.value == name

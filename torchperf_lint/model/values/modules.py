@@ -6,12 +6,14 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions, torch_api
+from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.values import INTEGER, STRING, UNKNOWN, Device, Kind, Value, container
 from torchperf_lint.model.values.devices import moved
 from torchperf_lint.model.values.tensors import element_of, is_of_host, placed, tensor_from
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.domain.interfaces import ExpressionValues
+    from torchperf_lint.model.domain.interfaces import ExpressionValues, ValueQuestions
+    from torchperf_lint.model.syntax.index import ClassInfo
 
 
 def module_attribute(base: Value, name: str) -> Value:
@@ -135,8 +137,14 @@ def module_method(
         return module_call(evaluator, base, arguments, keywords)
     device = next((v.device for v in arguments if v.device.on_accelerator), None)
     computes = name.startswith(("forward", "encode", "decode", "get_", "compute", "calc")) or "loss" in name
-    # A method that the class inherits from a library's.
-    inherited = base.cls is not None and not conventions.COUNTS_OR_NAMES.search(name)
-    if device is not None and (computes or (inherited and not any(map(is_of_host, arguments)))):
+    inherits = base.cls is not None and _inherits(evaluator.inference, base.cls, name)
+    if device is not None and (computes or (inherits and not any(map(is_of_host, arguments)))):
         return Value(Kind.PYTREE, device, because=tensor_from(arguments).because)
     return UNKNOWN
+
+
+def _inherits(inference: ValueQuestions, cls: ClassInfo, name: str) -> bool:
+    """Whether objects of the class have the method from a library's class, and it is named for what it does to data."""
+    if not conventions.WORKS_ON_DATA.search(name) or not frameworks.has_unknown_base(inference.library_bases(cls)):
+        return False
+    return not any(name in owner.attributes for owner in inference.lineage(cls))

@@ -93,10 +93,10 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
                 function, contract, name, UNKNOWN if holds_unknown(value) else value, defaults.get(name)
             )
             value = value if promised.kind is Kind.UNKNOWN else promised
-        if contract is not None and contract.places(name):
+        from_host = name in on_host or conventions.stays_on_host(name)
+        if contract is not None and contract.places(name) and not from_host:
             step = Because(function.node.lineno, contract.says)  # type: ignore[union-attr]
             value = records.promised(inference, value, (step,))
-        from_host = name in on_host or conventions.stays_on_host(name)
         if name not in defaults and not from_host and (there := inference.placed(function)):
             value = placed(value, there)
         if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN:
@@ -237,8 +237,7 @@ def _as_loader(name: str, given: Value) -> Value:
 def placing(inference: ValueQuestions, function: FunctionInfo) -> tuple[Because, ...]:
     """Evidence that the function's tensors live where a module's inputs live: its contract, or a caller's."""
     contract = inference.contract(function)
-    is_sure = contract is not None and (contract.all_tensors or not contract.is_likely)
-    if contract is not None and contract.device.on_accelerator and is_sure:
+    if contract is not None and contract.device.on_accelerator and not contract.is_likely:
         return (Because(function.node.lineno, contract.says),)  # type: ignore[union-attr]
     return inference.one_call_up(lambda: _placing_callers(inference, function)) or ()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge import conventions
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, container, join_all, with_fields
 from torchperf_lint.model.syntax.index import dotted, last_name
@@ -160,8 +161,10 @@ def _promised(inference: ValueQuestions, instance: Value, because: tuple[Because
         home = inference.home(owner.index)
         for each in _fields(owner):
             if isinstance(each.target, ast.Name):
+                name = each.target.id
+                on_host = conventions.stays_on_host(name) or name.endswith(("_cpu", "_host"))
                 value = annotated(each.annotation, home, None, owner.index.module) or UNKNOWN
-                values[each.target.id] = placed(_promised(home, value, because, levels - 1), because)
+                values[name] = value if on_host else placed(_promised(home, value, because, levels - 1), because)
     tensors = {name: value for name, value in values.items() if value.holds_tensors or value.items is not None}
     if not tensors or len(values) > bounds.MOST_ITEMS:
         return instance

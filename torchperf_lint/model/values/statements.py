@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join
-from torchperf_lint.model.syntax.backward import TRAINING_STEPS
+from torchperf_lint.model.syntax.backward import returns_its_loss
 from torchperf_lint.model.syntax.bulk_moves import move_in
 from torchperf_lint.model.syntax.effects import FUNCTIONS, narrowed_paths
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, dotted
@@ -170,9 +170,9 @@ class Runner:
         if self.inference.cpu_only:
             return loss
         if not shown:
-            name = self.frame.function.name
-            returned = name in TRAINING_STEPS
-            shown = f"this is the loss that `{name}` returns" if returned else "`.backward()` is called on this"
+            function = self.frame.function
+            returned = f"this is the loss that `{function.name}` returns"
+            shown = returned if returns_its_loss(function) else "`.backward()` is called on this"
         step = self.evaluate.because(source, f"{shown}, in a program for an accelerator")
         return loss._replace(device=Device.LIKELY, because=(step,))
 
