@@ -16,6 +16,13 @@ class Batch:
         return f"moved to {device}"
 
 
+class Named(torch.Tensor):
+    """A tensor of another class, which its own `to` keeps."""
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        return "moved by its own method"
+
+
 def _sent() -> Any:
     space: dict[str, Any] = {"torch": torch}
     exec("\n".join(line.format(torch="torch") for line in SENT.lines), space)
@@ -37,3 +44,12 @@ def test_other_devices_get_what_they_got() -> None:
 def test_sparse_tensors_are_moved_as_they_are() -> None:
     sparse = torch.eye(2).to_sparse()
     assert _sent()(sparse, "cpu") is sparse
+
+
+def test_no_device_is_left_to_the_tensor() -> None:
+    tensor = torch.arange(6.0)
+    assert _sent()(tensor, None) is tensor
+
+
+def test_tensors_of_other_classes_are_moved_by_their_own_method() -> None:
+    assert _sent()(torch.arange(6.0).as_subclass(Named), "cuda") == "moved by its own method"

@@ -34,7 +34,9 @@ def _is_refused(model: Model, function: FunctionInfo) -> bool:
     inside = [each for statement in node.body for each in subtree(statement)]
     if any(map(_is_refused_form, inside)):
         return True
-    header = map(model.source.line, range(node.lineno, node.body[0].lineno + 1))
+    first = node.body[0]
+    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and len(node.body) > 1
+    header = map(model.source.line, range(node.lineno, node.body[1 if is_text else 0].lineno + 1))
     return not any("# type:" in line for line in header) and _is_no_tensor(function, node, inside)
 
 

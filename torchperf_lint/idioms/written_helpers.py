@@ -31,14 +31,17 @@ SENT = Helper(
     (
         "def _sent(tensor, device):",
         '    """The tensor on the device; a GPU copies it from pinned memory, and nobody waits for that."""',
-        "    plain = {torch}.is_tensor(tensor) and tensor.is_cpu and tensor.layout == {torch}.strided",
-        '    if not plain or {torch}.device(device).type != "cuda":',
+        "    plain = type(tensor) is {torch}.Tensor and tensor.is_cpu and tensor.layout == {torch}.strided",
+        '    if not plain or device is None or {torch}.device(device).type != "cuda":',
         "        return tensor.to(device)",
         "    pinned = {torch}.empty_like(tensor, pin_memory=True).copy_(tensor)",
         "    return pinned.to(device, non_blocking=True)",
     ),
 )
-"""What copies a tensor to a device without a wait; rules do not look at the copies that it makes itself."""
+"""What copies a tensor to a device without a wait; rules do not look at the copies that it makes itself.
+
+Subclasses of tensors take the plain path, since a copy may be of another class; so does None, which is no device.
+"""
 
 
 def defined(model: Model, helper: Helper, torch: str, used: ast.stmt) -> tuple[Edit, ...] | None:

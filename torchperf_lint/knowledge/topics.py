@@ -16,6 +16,9 @@ SCRIPTED = "scripted"
 CUDA_AVAILABLE = "cuda available"
 """Code that may raise without CUDA."""
 
+DEFINES_CUDA = "defines cuda"
+"""A method `cuda`: objects that are no tensors move by `x.cuda()`, and may have no method `to`."""
+
 PROGRAM = "program"
 """The file can be run as a program."""
 
@@ -36,6 +39,7 @@ TOPICS = {
     ),
     SCRIPTED: tuple(map(re.compile, (rb"jit\.script", rb"is_scripting"))),
     CUDA_AVAILABLE: tuple(map(re.compile, (rb"nccl", rb"cuda\.is_available", rb"cuda\.set_device"))),
+    DEFINES_CUDA: (re.compile(rb"def cuda\b"),),
     PROGRAM: (re.compile(rb"__main__"),),
 }
 """Topic -> patterns, one of which shows that a file mentions it; comments and prose do not count."""

@@ -289,6 +289,11 @@ class Model(SiteModel):
         """Whether the project makes TorchScript of its functions."""
         return self._project_speaks_of(topics.SCRIPTED)
 
+    @property
+    def defines_cuda(self) -> bool:
+        """Whether the project has a function or method `cuda`, of objects that are no tensors."""
+        return self._project_speaks_of(topics.DEFINES_CUDA)
+
     def _project_speaks_of(self, topic: str) -> bool:
         program = self._analyzed.program
         if program is None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
-from torchperf_lint.idioms import surroundings
+from torchperf_lint.idioms import surroundings, writes
 from torchperf_lint.idioms.scripting import may_be_scripted
 from torchperf_lint.idioms.written_helpers import Helper, defined
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import last_name
 from torchperf_lint.syntax import cst, edits, shape
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.handles import FunctionInfo
 
 _TITLE = "check on the GPU, where what fails is an error of the device later"
 _ASSUMES = "nothing catches the failed assertion, and it need not stop the program at once"
@@ -31,6 +34,11 @@ _HELPER = Helper(
 )
 _STEERS = ("Stop", "Skip", "Retry", "Early", "Exit", "Interrupt", "Break", "Prune", "Continue", "Done", "Finish")
 """Words in the names of exceptions that a program raises to go on elsewhere."""
+_ALL = frozenset({"Exception", "BaseException"})
+_BUILTINS = frozenset(
+    f"builtins.{name}" for name in "str repr format len int float bool abs round min max sum tuple list type".split()
+)
+_TEXT_METHODS = frozenset("format join item tolist size numel dim".split())
 _GIVES_BOOL = frozenset("isnan isinf isfinite isposinf isneginf isclose logical_and logical_or logical_not".split())
 
 
@@ -123,18 +131,87 @@ def _tensor(model: Model, node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _only_raises(model: Model, site: Site, statement: ast.If) -> bool:
-    """Whether all that the branch does is to raise an exception, which nothing in the file catches by its name."""
+    """Whether all that the branch does is to raise an exception, which nothing in the file catches."""
     *before, last = statement.body
-    if not isinstance(last, ast.Raise) or last.exc is None or not all(isinstance(each, ast.Assign) for each in before):
+    function = model.function_of(site)
+    if not isinstance(last, ast.Raise) or last.exc is None:
         return False
-    raised = last_name(last.exc.func if isinstance(last.exc, ast.Call) else last.exc) or ""
+    for each in before:
+        if not isinstance(each, ast.Assign) or not all(isinstance(target, ast.Name) for target in each.targets):
+            return False
+        if not _only_computes(model, function, each.value):
+            return False
+    given = last.exc
+    raised = last_name(given.func if isinstance(given, ast.Call) else given) or ""
+    told = [*given.args, *(each.value for each in given.keywords)] if isinstance(given, ast.Call) else []
     if not raised or any(word in raised for word in _STEERS):
         return False
-    caught = (handler for each in model.statements if isinstance(each, ast.Try) for handler in each.handlers)
-    return not any(raised in _names_caught(handler) for handler in caught)
+    return all(_only_computes(model, function, each) for each in told) and not _is_caught(model, function, raised)
+
+
+def _only_computes(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether an expression has no effect: it calls nothing but what makes texts and numbers of its parts."""
+    return all(_has_no_effect(model, function, each) for each in subtree(node))
+
+
+def _has_no_effect(model: Model, function: FunctionInfo, node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return not isinstance(node, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr))
+    called = model.value_in(function, node.func)
+    if called.kind is Kind.LIBRARY:
+        ref = called.ref or ""
+        return ref in _BUILTINS or writes.only_computes(ref, node)
+    if not isinstance(node.func, ast.Attribute) or called.function is not None:
+        return False
+    of_tensor = called.kind is Kind.METHOD and called.element is not None and called.element.holds_tensors
+    return node.func.attr in _TEXT_METHODS or (of_tensor and not node.func.attr.endswith("_"))
+
+
+def _is_caught(model: Model, function: FunctionInfo, raised: str) -> bool:
+    """Whether a handler of the file names the exception or a base, or takes all that calls of the function raise."""
+    named = _with_bases(model, raised)
+    callers: set[str] | None = None
+    for each in model.statements:
+        if type(each).__name__ not in ("Try", "TryStar"):
+            continue
+        assert isinstance(each, ast.Try)
+        caught = [_names_caught(handler) for handler in each.handlers]
+        if any(not names.isdisjoint(named - _ALL) for names in caught):
+            return True
+        if any(not names or not names.isdisjoint(_ALL) for names in caught):
+            callers = _leading_to(model, function) if callers is None else callers
+            calls = (part for one in each.body for part in subtree(one) if isinstance(part, ast.Call))
+            if any(last_name(part.func) in callers for part in calls):
+                return True
+    return False
+
+
+def _leading_to(model: Model, function: FunctionInfo) -> set[str]:
+    """The name of the function, and those of the file's functions that call it, perhaps through others."""
+    found, pending = {function.name}, [function.name]
+    for name in pending:
+        new = {record.function.name for record in model.calls_named(name)} - found
+        found |= new
+        pending += sorted(new)
+    return found
+
+
+def _with_bases(model: Model, raised: str) -> set[str]:
+    """The name of an exception, and those of its bases: Python's, and what classes of the file name."""
+    found, pending = {raised}, [raised]
+    for name in pending:
+        known = getattr(builtins, name, None)
+        bases = {each.__name__ for each in known.__mro__} if isinstance(known, type) else set[str]()
+        for cls in model.classes:
+            if cls.name == name:
+                bases |= {base for node in cls.node.bases if (base := last_name(node))}
+        pending += sorted(bases - found)
+        found |= bases
+    return found
 
 
 def _names_caught(handler: ast.ExceptHandler) -> set[str]:
+    """The names of what a handler catches; none for a bare one."""
     parts = [] if handler.type is None else subtree(handler.type)
     return {each for part in parts if isinstance(part, ast.expr) and (each := last_name(part))}
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Edit, Fix, Safety
 from torchperf_lint.idioms import placing
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import dotted
 from torchperf_lint.syntax import cst, edits, shape
 from torchperf_lint.syntax.tree import subtree
@@ -71,6 +72,8 @@ def _only_writes_through(model: Model, function: FunctionInfo, body: Sequence[as
         written = dotted(target.value) or _part(target.value)
         if written is None or written == mask or written.startswith(f"{mask}."):
             return False
+        if model.value_in(function, target.value).kind is Kind.CONTAINER:
+            return False  # an entry of a dict, whose key is the mask
         if not model.is_certain_number(function, statement.value) or not _only_reckons(
             model, function, statement.value
         ):
@@ -104,6 +107,8 @@ def _without_header(model: Model, statement: ast.If) -> tuple[Edit, ...] | None:
     header = source.line(first)
     if header[: statement.col_offset].strip() or statement.test.end_lineno != first:
         return None
+    if header[statement.col_offset :].startswith("elif"):
+        return None  # the statement is a branch of another
     _, mark, comment = header.encode()[statement.test.end_col_offset :].decode().partition("#")
     if not all(each.lineno == each.end_lineno and placing.has_rows_to_itself(each, source) for each in statement.body):
         return None

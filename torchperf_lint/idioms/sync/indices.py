@@ -11,6 +11,7 @@ from torchperf_lint.idioms.layout import has_own_elements, is_written_through
 from torchperf_lint.idioms.scripting import may_be_scripted
 from torchperf_lint.idioms.sync.drawn_places import copied_once
 from torchperf_lint.idioms.sync.indexing import Use
+from torchperf_lint.idioms.sync.places import may_be_number
 from torchperf_lint.idioms.transfer.construction import built_on_host, is_pure
 from torchperf_lint.idioms.transfer.uploads import makes_on_device
 from torchperf_lint.idioms.written_helpers import SENT, defined
@@ -44,7 +45,7 @@ def without_copy(model: Model, place: Costly) -> Fix | NoFix:
         return NoFix.FORM
     on_host: list[cst.BaseExpression] = []
     for element, part in zip(subscript.slice, indexed.parts, strict=True):
-        if isinstance(element.slice, cst.Index) and _is_on_host(indexed, part):
+        if isinstance(element.slice, cst.Index) and _is_on_host(model, indexed, part):
             on_host.append(element.slice.value)
     if not on_host:
         return NoFix.FORM
@@ -96,9 +97,10 @@ def _as_places(model: Model, indexed: Indexed, node: cst.BaseExpression, torch: 
     return f"{torch}.tensor({text}, dtype={torch}.int64)" if is_whole else None  # it may be empty
 
 
-def _is_on_host(indexed: Indexed, part: ast.expr) -> bool:
+def _is_on_host(model: Model, indexed: Indexed, part: ast.expr) -> bool:
+    """Whether an index is copied to the device; the number of a host tensor without dimensions is not."""
     value = indexed.value(part)
-    is_tensor = value.is_tensor and value.device is Device.CPU
+    is_tensor = value.is_tensor and value.device is Device.CPU and not may_be_number(model, indexed, part)
     return is_tensor or value.kind in (Kind.CONTAINER, Kind.NUMPY)
 
 

@@ -6,8 +6,9 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.sync.indexing import Use, hot_subscripts, parts_of
-from torchperf_lint.knowledge.torch_api import NEEDS_SIZES
+from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS, NEEDS_SIZES
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
+from torchperf_lint.model.handles import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.handles import CallRecord
 
 _WHOLE = ("int", "uint")
+_OF_ANYTHING = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 _BY_LIST = ("list", "range")
 
 
@@ -80,7 +82,8 @@ def _by_part(model: Model, indexed: Indexed) -> tuple[str, ast.expr, tuple[Becau
             if isinstance(part, ast.Slice) or not _is_on_device(held):
                 continue
             is_list = len(indexed.parts) > 1 and _is_some_list(value)
-            if is_list or _is_host_index(value) or _counts_up(model, indexed, part):
+            of_host = _is_host_index(value) and not may_be_element(model, indexed, part)
+            if is_list or of_host or _counts_up(model, indexed, part):
                 return "copy", part, indexed.value(indexed.node.value).because
     return None
 
@@ -102,6 +105,39 @@ def _is_host_index(value: Value) -> bool:
 
 def _is_host_tensor(value: Value) -> bool:
     return value.is_tensor and value.device is Device.CPU and not value.scalar and not _is_mask_or_float(value.dtype)
+
+
+def may_be_element(model: Model, indexed: Indexed, part: ast.expr) -> bool:
+    """Whether a host tensor may be one number of a tensor, `rows[0]`: an index that nothing copies to the device."""
+    value, function = indexed.value(part), indexed.function
+    if not value.is_tensor or value.vector is True:
+        return False
+    if isinstance(part, ast.Name):
+        for each in function.nodes:
+            if isinstance(each, (ast.For, ast.comprehension)) and dotted(each.target) == part.id:
+                return model.value_in(function, each.iter).is_tensor
+        made = model.only_binding(function, part.id)
+    else:
+        made = part
+    if not isinstance(made, ast.Subscript) or not model.value_in(function, made.value).is_tensor:
+        return False
+    return all(model.value_in(function, each).kind is Kind.NUMBER for each in parts_of(made))
+
+
+def may_be_number(model: Model, indexed: Indexed, part: ast.expr) -> bool:
+    """Whether a host tensor may have no dimensions: also what is made of nobody knows what, or reduced to a number."""
+    value, function = indexed.value(part), indexed.function
+    if not value.is_tensor or value.vector is True or value.scalar is False:
+        return False
+    if value.scalar is True or may_be_element(model, indexed, part):
+        return True
+    made = model.only_binding(function, part.id) if isinstance(part, ast.Name) else part
+    if not isinstance(made, ast.Call):
+        return False
+    if model.value_in(function, made.func).ref in _OF_ANYTHING:
+        given = model.value_in(function, made.args[0]) if made.args else UNKNOWN
+        return given.kind not in (Kind.CONTAINER, Kind.NUMPY)
+    return isinstance(made.func, ast.Attribute) and made.func.attr in FULL_REDUCTIONS and not made.args
 
 
 def _is_mask_or_float(dtype: str | None) -> bool:

@@ -29,6 +29,7 @@ _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 _ALWAYS = frozenset("Arg Call Attribute Element Tuple List DictElement Dict BinaryOperation UnaryOperation".split())
 """What evaluates all its parts, of libcst, which is loaded only where there is a candidate."""
 _STATEMENTS = frozenset("Assign AnnAssign AugAssign Expr Return".split())
+_ENTRY = "[]"
 _GATHERED = (Sink.ACCUMULATED, Sink.COLLECTED)
 
 
@@ -116,9 +117,9 @@ def _groups(model: Model, several: list[_Read]) -> Iterator[list[_Read]]:
 
 
 def _only_binds_plainly(statement: ast.stmt) -> bool:
-    """Whether a statement between two reads calls nothing: `count += 1`."""
+    """Whether a statement between two reads calls nothing, and lets nobody else run: `count += 1`."""
     return isinstance(statement, _SIMPLE) and not any(
-        isinstance(each, (ast.Call, ast.Await)) for each in subtree(statement)
+        isinstance(each, (ast.Call, ast.Await, ast.Yield, ast.YieldFrom)) for each in subtree(statement)
     )
 
 
@@ -131,13 +132,58 @@ def _may_come_first(model: Model, group: list[_Read]) -> bool:
         return False
     code = [*between, last.place.statement]
     inside = [part for each in code for part in subtree(each)]
-    if any(isinstance(part, ast.NamedExpr) for part in inside):
+    if any(isinstance(part, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for part in inside):
+        return False
+    if any(_may_rebind(part, last.node) for each in between for part in subtree(each)):
         return False
     helpers = [each for one in group if one.read.by_helper and (each := model.ast_of(one.read.site.node)) is not None]
     tensors = coalesced.tensors_in(last.node)
     if any(isinstance(each, ast.Attribute) for each in tensors) and _calls_others(model, function, inside, helpers):
         return False  # it may set the attribute, or step on the parameters
     return not writes.may_write(model, function, tensors, code, but=helpers)
+
+
+def _may_rebind(target: ast.AST, read: ast.expr) -> bool:
+    """Whether an attribute or entry that is bound (`self.aux = ...`, `out["k"] = ...`) may be part of what is read.
+
+    One of another object is not: the log's entry `self.log["loss"]` does not change `self.aux`.
+    """
+    if not isinstance(target, (ast.Attribute, ast.Subscript)) or not isinstance(target.ctx, (ast.Store, ast.Del)):
+        return False
+    bound = _steps(target)
+    if bound is None:
+        return True
+    for part in subtree(read):
+        if isinstance(part, (ast.Attribute, ast.Subscript)):
+            path = _steps(part)
+            if path is not None and _is_on_way(bound, path):
+                return True
+        elif isinstance(part, ast.Call):
+            handed = [part.func.value if isinstance(part.func, ast.Attribute) else part.func, *part.args]
+            if any(isinstance(each, ast.Name) and each.id == bound[0] for each in handed):
+                return True  # a method or a function may look at what is bound
+    return False
+
+
+def _is_on_way(bound: tuple[str, ...], read: tuple[str, ...]) -> bool:
+    """Whether what is bound is read first: `self.aux` for `self.aux.mean`; an entry whose key varies may be any."""
+    return len(bound) <= len(read) and all(
+        one == other or (_ENTRY in (one, other) and one.startswith("[") and other.startswith("["))
+        for one, other in zip(bound, read, strict=False)
+    )
+
+
+def _steps(node: ast.expr) -> tuple[str, ...] | None:
+    """The name, and the attributes and entries after it: `self`, `log` and `['loss']` for `self.log["loss"]`."""
+    steps: list[str] = []
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        if isinstance(node, ast.Attribute):
+            steps.append(node.attr)
+        else:
+            is_text = isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
+            steps.append(f"[{ast.unparse(node.slice)}]" if is_text else _ENTRY)
+        node = node.value
+    return (node.id, *reversed(steps)) if isinstance(node, ast.Name) else None
 
 
 def _calls_others(model: Model, function: FunctionInfo, inside: list[ast.AST], helpers: Sequence[ast.AST]) -> bool:

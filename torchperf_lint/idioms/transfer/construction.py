@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because, Edit, NoFix, Safety
-from torchperf_lint.idioms import evaluating, surroundings
+from torchperf_lint.idioms import evaluating, surroundings, writes
+from torchperf_lint.idioms.aliases import memory_of
 from torchperf_lint.idioms.arguments import passed
 from torchperf_lint.idioms.caches import guards, runs_in_every_step
 from torchperf_lint.idioms.transfer.hostmade import PLAIN_KEYWORDS, HostMade, gives_size, packed_kind, packs_host_data
@@ -28,6 +29,7 @@ _EXACT_STEPS = frozenset(
     "view_as reshape_as zero_ detach".split()
 ) | frozenset(torch_api.DTYPE_METHODS)
 _ALIASING_STEPS = frozenset("expand expand_as broadcast_to".split())
+_ASK_LAYOUT = frozenset("view as_strided stride is_contiguous data_ptr storage untyped_storage".split())
 _SMALL = frozenset(f"torch.{name}" for name in "zeros ones empty eye rand".split())
 """Factories of floats that every integer holds, their fractions apart, or of nobody knows what."""
 _RANDOM_STEPS = frozenset("uniform_ normal_ random_ exponential_ bernoulli_ log_normal_ cauchy_ geometric_".split())
@@ -249,6 +251,8 @@ def build_there(model: Model, move: Move, built: Built) -> tuple[tuple[Edit, ...
         return NoFix.DEVICE_NOT_AT_HAND
     if not move.plain:
         return NoFix.FORM
+    if _shares_rows(move.moved) and _needs_own_rows(model, move):
+        return NoFix.USED_OTHERWISE
     if not tree.lossless or _in_format_string(model, move.site.node):
         return NoFix.NO_ROOM
     text, grade = place
@@ -274,6 +278,28 @@ def build_there(model: Model, move: Move, built: Built) -> tuple[tuple[Edit, ...
     if added is None or dropped is None:
         return NoFix.NO_ROOM
     return (*added, dropped), grade
+
+
+def _shares_rows(node: cst.BaseExpression) -> bool:
+    """Whether rows of a chain's result are one in memory (`expand`), until the move gives each its own."""
+    while isinstance(node, (cst.Call, cst.Subscript)):
+        if isinstance(node, cst.Call) and shape.method_name(node) in _ALIASING_STEPS:
+            return True
+        inner = node.value if isinstance(node, cst.Subscript) else shape.receiver(node)
+        if inner is None:
+            return False
+        node = inner
+    return False
+
+
+def _needs_own_rows(model: Model, move: Move) -> bool:
+    """Whether the function writes to what is moved, or asks for its layout."""
+    function, moved = model.function_of(move.site), model.ast_of(move.call)
+    written = [each for each, _ in (*writes.written_in(function), *writes.handed_to_writers(model, function))]
+    asked = [each.value for each in function.nodes if isinstance(each, ast.Attribute) and each.attr in _ASK_LAYOUT]
+    return any(
+        shared is moved for each in (*written, *asked) for shared in memory_of(model, function, each, on_device=True)
+    )
 
 
 def _own_dtype(built: Built) -> str | None:

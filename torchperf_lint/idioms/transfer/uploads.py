@@ -27,9 +27,12 @@ _PACKED = frozenset({"data", "dtype", "device"})
 """The keywords that `torch.tensor` takes as the other functions do."""
 _VIEWS = frozenset("view reshape unsqueeze squeeze flatten".split())
 """Methods that return a view of a tensor in one piece, which is as pinned as the tensor."""
-_TURNS = frozenset("t transpose permute contiguous clone expand repeat".split())
+_TURNS = frozenset("t transpose permute contiguous clone repeat".split())
 _CASTS = frozenset("float double half bfloat16".split())
-"""Methods that give the same on any device, in memory of their own or with another layout."""
+"""Methods that give the same on any device, in memory of their own or with another layout.
+
+Not `expand`, whose rows share memory until a move gives each its own.
+"""
 
 
 def without_wait(model: Model, site: Site, call: cst.Call, move: Move | None) -> Fix | NoFix:
