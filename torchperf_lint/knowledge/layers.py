@@ -20,6 +20,16 @@ WEIGHTED = frozenset(
 )
 """Layers of torch that have parameters, and initialise them when they are made."""
 
+SWITCHES: dict[str, tuple[tuple[str, int], ...]] = {
+    "torch.nn.LayerNorm": (("elementwise_affine", 2),),
+    "torch.nn.GroupNorm": (("affine", 3),),
+    **dict.fromkeys(BATCH_NORMS, (("affine", 3), ("track_running_stats", 4))),
+}
+"""The arguments, each with its 0-based position, that leave a layer without parameters and buffers if all are False."""
+
+GIVEN_WEIGHTS = dict.fromkeys(("torch.nn.Embedding", "torch.nn.EmbeddingBag"), ("_weight", 7))
+"""The argument, with its 0-based position, that such a layer takes its weights from instead of making some."""
+
 PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 
 PRETRAINED = frozenset(

@@ -29,6 +29,15 @@ RESIZES = frozenset({"RandomResizedCrop", "Resize"})
 SHRINKING = (*sorted(CROPS), *sorted(RESIZES))
 GEOMETRIC = CROPS | FLIPS | RESIZES
 
+CHOICES = frozenset({"Compose", "RandomApply", "RandomChoice", "RandomOrder"})
+"""Run the transforms in the list that is their first argument, or some of these."""
+
+OF_BYTES = frozenset(
+    "AutoAugment RandAugment TrivialAugmentWide AugMix RandomPosterize RandomEqualize JPEG "
+    "posterize equalize jpeg".split()
+)
+"""Take a tensor only if it holds bytes."""
+
 PHOTO_DATASETS = frozenset(
     "torchvision.datasets." + name
     for name in (

@@ -6,13 +6,16 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from torchperf_lint.idioms.arguments import passed
 from torchperf_lint.idioms.data.sample_code import makes_samples
 from torchperf_lint.knowledge.layers import (
     FILTERS,
+    GIVEN_WEIGHTS,
     LOSS_WEIGHTS,
     MODEL_ZOO,
     PARAMETERS,
     PRETRAINED,
+    SWITCHES,
     WEIGHTED,
     WEIGHTED_LOSSES,
     ZOO_NAMES,
@@ -21,7 +24,7 @@ from torchperf_lint.knowledge.torch_api import HOLDERS
 from torchperf_lint.knowledge.torchmetrics_api import metric_class
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Device, Kind
-from torchperf_lint.model.handles import dotted, last_name
+from torchperf_lint.model.handles import dotted, given_to, last_name, names_in
 from torchperf_lint.syntax import cst
 from torchperf_lint.syntax.tree import subtree
 
@@ -37,6 +40,8 @@ _MOVES = ("to", "cuda")
 _MODEL_CLASS = re.compile(r"transformers\.\w*(Model|For[A-Z])\w*\.from_pretrained")
 _BUILDS = frozenset("__init__ __post_init__ __new__ __setstate__ setUp setup build configure_model reset".split())
 _ON_NO_DEVICE = "meta"
+_GIVE_PARAMETERS = ("parameters", "named_parameters")
+_READ_GRADIENTS = "torch.nn.utils."
 
 WEIGHTS = "makes new weights"
 METRIC = "makes a new metric"
@@ -87,6 +92,60 @@ def serves_one_pass(model: Model, site: Site, loop: Loop) -> bool:
     )
 
 
+def is_trained(model: Model, site: Site) -> bool:
+    """Whether what the site makes is trained there and then: an optimizer gets it, or a function that does so.
+
+    A new object in each step is then meant, as for test-time adaptation.
+    """
+    function, statement = model.function_of(site), model.statement_of(site.node)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(
+        _gives_parameters(model, function, name) or _hands_to_trainer(model, function, name)
+        for name in filter(None, map(dotted, targets))
+    )
+
+
+def _gives_parameters(model: Model, function: FunctionInfo, name: str) -> bool:
+    """Whether the function passes `name.parameters()` on, to an optimizer say, beyond what only reads gradients."""
+    for record in function.calls_made:
+        func = record.call.func
+        if not isinstance(func, ast.Attribute) or func.attr not in _GIVE_PARAMETERS or dotted(func.value) != name:
+            continue
+        taker = function.parents.get(record.call)
+        while isinstance(taker, (ast.keyword, ast.List, ast.Tuple, ast.Dict, ast.BinOp, ast.Starred)):
+            taker = function.parents.get(taker)
+        if isinstance(taker, ast.Call):
+            ref = model.value_in(function, taker.func).ref or ""
+            if not ref.startswith(_READ_GRADIENTS):
+                return True
+    return False
+
+
+def _hands_to_trainer(model: Model, function: FunctionInfo, name: str) -> bool:
+    """Whether the function passes the object to one of the project that trains it."""
+    for record in function.calls_made:
+        if name not in map(dotted, given_to(record.call)):
+            continue
+        helper = model.callee(record).function
+        if helper is None or helper.is_lambda:
+            continue
+        home = model.home(helper)
+        for parameter in helper.parameter_names:
+            given = passed(record.call, helper, parameter)
+            if given is not None and dotted(given) == name and _trains(home, helper, parameter):
+                return True
+    return False
+
+
+def _trains(model: Model, helper: FunctionInfo, name: str) -> bool:
+    """Whether the function gives the parameters to an optimizer, or has a loop of steps that runs the object."""
+    return _gives_parameters(model, helper, name) or any(
+        name in names_in(loop)
+        and any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in subtree(loop))
+        for loop in model.loops_in(helper)
+    )
+
+
 def _stands_in(model: Model, inner: ast.stmt, loop: ast.stmt) -> bool:
     return any(each is loop for each in model.place_of(inner).around())
 
@@ -132,7 +191,29 @@ def built_by(model: Model, record: CallRecord, depth: int = 0) -> str | None:
         return LOSS if any(value.is_tensor and value.device is Device.CPU for value in values) else None
     if ref in FILTERS:
         return FILTER
-    return WEIGHTS if ref in WEIGHTED else METRIC if metric_class(ref) is not None else None
+    if ref in WEIGHTED:
+        return WEIGHTS if _has_own(model, record, ref) else None
+    return METRIC if metric_class(ref) is not None else None
+
+
+def _has_own(model: Model, record: CallRecord, ref: str) -> bool:
+    """Whether a layer of torch makes weights: no switch leaves it without any, no argument gives it some."""
+    call = record.call
+    if ref in GIVEN_WEIGHTS:
+        weight = _argument(call, *GIVEN_WEIGHTS[ref])
+        return weight is None or (isinstance(weight, ast.Constant) and weight.value is None)
+    switches = [_argument(call, *each) for each in SWITCHES.get(ref, ())]
+    unclear = any(isinstance(each, ast.Starred) for each in call.args) or any(key.arg is None for key in call.keywords)
+    if not switches:
+        return True
+    return not unclear and any(
+        each is None or bool(model.value_in(record.function, each).constant) for each in switches
+    )
+
+
+def _argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
+    by_name = next((key.value for key in call.keywords if key.arg == name), None)
+    return call.args[position] if by_name is None and position < len(call.args) else by_name
 
 
 def _has_weights(model: Model, cls: ClassInfo, depth: int) -> bool:

@@ -6,6 +6,7 @@ import ast
 import enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.idioms.writes import writes_of
 from torchperf_lint.model.domain.values import UNKNOWN, Kind
 from torchperf_lint.model.handles import dotted, last_name, names_in
 from torchperf_lint.syntax.tree import own_expressions, subtree
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _WORTH_A_TABLE = 5
 """With fewer labels, a mask for each is cheap."""
+_SAME_LENGTH = frozenset(f"builtins.{name}" for name in "sorted list tuple set frozenset reversed enumerate".split())
+_GROW = frozenset("append extend insert add update".split())
 _CASTS = frozenset("float double half bool int long byte to type unsqueeze".split())
 _COUNTS = frozenset("sum count_nonzero any".split())
 _STACKS = frozenset({"torch.stack", "torch.cat"})
@@ -114,19 +117,59 @@ def _is_hot_loop(hot_path: HotPath, walk: _Walk) -> bool:
 def _are_labels(model: Model, function: FunctionInfo, walk: _Walk, name: str) -> bool:
     """Whether the walk may be over more than a few numbers, and the name is each of these."""
     call = walk.iterated
-    if isinstance(call, (ast.List, ast.Tuple)):
-        return len(call.elts) >= _WORTH_A_TABLE
+    length = _length(model, function, call)
+    if length is not None and length < _WORTH_A_TABLE:
+        return False
+    if isinstance(call, (ast.List, ast.Tuple, ast.Set)):
+        return True
     if isinstance(call, ast.Call):
         ref = model.value_in(function, call.func).ref
         if ref == "builtins.range":
-            numbers = [model.value_in(function, each).constant for each in call.args]
-            last = numbers[1] if len(numbers) > 1 else numbers[0] if numbers else None
-            return not isinstance(last, int) or last >= _WORTH_A_TABLE
+            return True
         if ref == "builtins.enumerate":
             return isinstance(walk.target, ast.Tuple) and names_in(walk.target.elts[0]) == [name]
     walked = model.value_in(function, call)
     held = walked.element
     return walked.is_tensor or (held is not None and held.kind is Kind.NUMBER)
+
+
+def _length(model: Model, function: FunctionInfo, node: ast.expr) -> int | None:
+    """Over how many items, at most, a walk over the expression goes; None if that is not written."""
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return None if any(isinstance(each, ast.Starred) for each in node.elts) else len(node.elts)
+    if isinstance(node, ast.Call):
+        ref = model.value_in(function, node.func).ref
+        if ref == "builtins.range":
+            return _length_of_range(model, function, node)
+        return _length(model, function, node.args[0]) if ref in _SAME_LENGTH and node.args else None
+    if not isinstance(node, (ast.Name, ast.Attribute)) or _may_grow(function, node):
+        return None
+    items = model.value_in(function, node).items
+    if items is not None:
+        return len(items)
+    if not isinstance(node, ast.Name):
+        return None
+    bound = model.only_binding(function, node.id) or function.defaults.get(node.id)
+    return len(bound.elts) if isinstance(bound, (ast.List, ast.Tuple, ast.Set)) else None
+
+
+def _length_of_range(model: Model, function: FunctionInfo, call: ast.Call) -> int | None:
+    """The same for a call of `range`; counted up to a length that makes a table worth it."""
+    numbers = [model.value_in(function, each).constant for each in call.args]
+    known = [each for each in numbers if isinstance(each, int)]
+    if len(known) == len(numbers) and 1 <= len(known) <= 3 and known[2:] != [0]:
+        return len(range(*known)[:_WORTH_A_TABLE])
+    stop = numbers[1] if len(numbers) > 1 else None
+    return stop if isinstance(stop, int) and len(numbers) == 2 else None
+
+
+def _may_grow(function: FunctionInfo, node: ast.expr) -> bool:
+    path = dotted(node)
+    return any(
+        (isinstance(each, ast.Attribute) and each.attr in _GROW and dotted(each.value) == path)
+        or (isinstance(each, ast.AugAssign) and dotted(each.target) == path)
+        for each in function.nodes
+    )
 
 
 def _are_those_that_occur(node: ast.expr) -> bool:
@@ -135,7 +178,7 @@ def _are_those_that_occur(node: ast.expr) -> bool:
 
 
 def _is_same_in_all(function: FunctionInfo, node: ast.expr, walk: _Walk) -> bool:
-    """Whether the walk rebinds nothing that the expression reads."""
+    """Whether the walk rebinds nothing that the expression reads, and writes to nothing of it."""
     bound = {
         each.id
         for part in walk.repeats
@@ -148,8 +191,20 @@ def _is_same_in_all(function: FunctionInfo, node: ast.expr, walk: _Walk) -> bool
         for each in subtree(part)
         if isinstance(each, ast.Subscript) and not isinstance(each.ctx, ast.Load)
     }
+    written |= {dotted(_owner(each)) for part in walk.repeats for each in writes_of(part)}
     paths = {dotted(each) for each in subtree(node) if isinstance(each, (ast.Name, ast.Attribute))}
-    return not paths & (bound | walk.names | written)
+    return not (paths - {None}) & (bound | walk.names | written)
+
+
+def _owner(node: ast.expr) -> ast.expr:
+    """`labels` of `labels[0]`, `labels.view(-1)[mask]`."""
+    while isinstance(node, (ast.Subscript, ast.Call)):
+        if isinstance(node, ast.Call):
+            if not isinstance(node.func, ast.Attribute):
+                return node
+            node = node.func
+        node = node.value
+    return node
 
 
 def _use(model: Model, function: FunctionInfo, mask: ast.expr, walk: _Walk) -> Use | None:

@@ -12,7 +12,8 @@ from torchperf_lint.knowledge.other_libraries import IMAGE_FUNCTIONS
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import last_name
-from torchperf_lint.syntax import cst
+from torchperf_lint.syntax import cst, shape
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 _TORCHVISION = "torchvision.transforms."
 _TO_IMAGE = ("to_pil_image", "ToPILImage")
 _TO_TENSOR = frozenset({"to_tensor", "pil_to_tensor", "to_image", *transforms.CONVERSIONS})
-_OWN_CODE = frozenset({"Lambda", *_TO_IMAGE, *_TO_TENSOR})
-"""Steps that are no transform of torchvision's own on what they get, be it an image or a tensor."""
+_NOT_FOR_ALL = frozenset({"Lambda", *_TO_IMAGE, *_TO_TENSOR, *transforms.CHOICES, *transforms.OF_BYTES})
+"""Steps that are no transform of torchvision's own on what they get, or that may not take each image and tensor."""
+_LISTS = ("torch.nn.ModuleList", transforms.SEQUENCE)
 _OF_IMAGES = frozenset("resize crop rotate transpose".split())
 """Methods of PIL's images that torchvision has for tensors as well."""
 
@@ -50,7 +52,9 @@ def trips_in_pipelines(model: Model) -> Iterator[RoundTrip]:
                 continue
             back = next((each for each in range(place + 1, len(names)) if names[each] in _TO_TENSOR), None)
             there = elements[place].node
-            if back is None or there is None or not all(map(_takes_tensors, names[place + 1 : back])):
+            if back is None or there is None:
+                continue
+            if not all(_takes_tensors(model, element.node) for element in elements[place + 1 : back]):
                 continue
             node, site = elements[back].node, model.site(there)
             if node is not None and _follows(elements[place], elements[back]) and site.start not in found:
@@ -100,9 +104,25 @@ def _follows(one: Element, other: Element) -> bool:
     return other.branch[: len(one.branch)] == one.branch
 
 
-def _takes_tensors(name: str | None) -> bool:
-    """Whether a step is one of torchvision's, which all take tensors as well as images."""
-    return name is not None and name not in _OWN_CODE
+def _takes_tensors(model: Model, node: cst.BaseExpression | None) -> bool:
+    """Whether a step, with the steps that it chooses from, is one of torchvision's that take tensors and images."""
+    name = _name(model, node)
+    if name not in transforms.CHOICES:
+        return name is not None and name not in _NOT_FOR_ALL
+    within = _steps_of(model, node)
+    return bool(within) and all(_takes_tensors(model, each) for each in within)
+
+
+def _steps_of(model: Model, node: cst.BaseExpression | None) -> list[cst.BaseExpression | None]:
+    """The steps in a list that is the first argument; nothing if they are not written there."""
+    steps = shape.argument(node, "transforms", 0) if isinstance(node, cst.Call) else None
+    if isinstance(steps, cst.Call) and model.value(steps.func).ref in _LISTS and len(steps.args) > 0:
+        if not isinstance(steps.args[0].value, cst.List):
+            return [None if each.star else each.value for each in steps.args]
+        steps = steps.args[0].value
+    if not isinstance(steps, (cst.List, cst.Tuple)):
+        return []
+    return [each.value if isinstance(each, cst.Element) else None for each in steps.elements]
 
 
 def _converts(model: Model, function: FunctionInfo, call: ast.Call) -> str | None:
@@ -118,7 +138,11 @@ def _made_of_tensor(model: Model, function: FunctionInfo, node: ast.expr, steps:
     """The call that made an image of a tensor, from which the expression is worked out as an image."""
     if isinstance(node, ast.Name):
         bound = model.only_binding(function, node.id)
-        return None if bound is None else _made_of_tensor(model, function, bound, steps + 1)
+        return (
+            None
+            if bound is None or not _is_read_once(function, node.id)
+            else _made_of_tensor(model, function, bound, steps + 1)
+        )
     if not isinstance(node, ast.Call) or steps > bounds.MOST_STEPS_OF_IMAGE:
         return None
     name = _converts(model, function, node)
@@ -126,7 +150,14 @@ def _made_of_tensor(model: Model, function: FunctionInfo, node: ast.expr, steps:
         value = model.value_in(function, node.args[0]) if node.args else None
         return node if value is not None and value.holds_tensors and not value.mixed else None
     if name is not None:
-        return _made_of_tensor(model, function, node.args[0], steps + 1) if node.args and _takes_tensors(name) else None
+        goes_on = bool(node.args) and name not in _NOT_FOR_ALL
+        return _made_of_tensor(model, function, node.args[0], steps + 1) if goes_on else None
     if isinstance(node.func, ast.Attribute) and last_name(node.func) in _OF_IMAGES:
         return _made_of_tensor(model, function, node.func.value, steps + 1)
     return None
+
+
+def _is_read_once(function: FunctionInfo, name: str) -> bool:
+    """Whether nothing else reads the name, which might change the image, keep it or show it."""
+    uses = [node for node in subtree(function.node) if isinstance(node, ast.Name) and node.id == name]
+    return sum(isinstance(node.ctx, ast.Load) for node in uses) == 1

@@ -8,7 +8,14 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Loss, NoFix, Safety, Severity
 from torchperf_lint.idioms import conditions, placing, surroundings
 from torchperf_lint.idioms.caches import filled_once
-from torchperf_lint.idioms.compute.building import FILTER, METRIC, filters_for_samples, hot_buildings, serves_one_pass
+from torchperf_lint.idioms.compute.building import (
+    FILTER,
+    METRIC,
+    filters_for_samples,
+    hot_buildings,
+    is_trained,
+    serves_one_pass,
+)
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
@@ -49,6 +56,8 @@ def module_built_per_step(model: Model) -> Iterator[Finding]:
         if hot_path is None or _is_kept(model, site) or not conditions.in_any_case(model, site):
             continue
         if hot_path.loop is not None and not serves_one_pass(model, site, hot_path.loop):
+            continue
+        if is_trained(model, site):
             continue
         fields = {"call": model.brief(site.node), "does": does, "where": hot_path.where}
         fix = NoFix.USED_OTHERWISE if does == METRIC else _lifted(model, site, hot_path)
