@@ -52,6 +52,8 @@ _KNOWN_ROOTS = frozenset({*sys.stdlib_module_names, "torch", "torchmetrics", "nu
 _NO_MODULES = re.compile(r"Transform|Augment|Dataset|Sampler|Collat|Process|Tokenizer|Function|Reader|Env$|Controller")
 """Base classes whose subclasses have a `forward` that runs per sample on the host, or is no module's."""
 
+_HELPS_NETWORKS = re.compile(r"\.(?:task_modules|trackers|data_preprocessors?)\.|DataPreprocessor$")
+
 _NO_OPTIMIZERS = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")
 _IN_HOOK_TABLES = frozenset[str]().union(*(table.hot for table in hooks.HOOK_TABLES))
 
@@ -147,7 +149,11 @@ def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cla
     for table in tables:
         if name == "forward" and table.framework == "MMEngine" and is_module(refs):
             continue  # all its tensors are on the device, whatever their names
+        if not table.bases and not _is_network(refs, names):
+            continue
         if any(_is_a(ref, table) for ref in names):
+            if name in hooks.LIGHTNING_BEFORE_TRANSFER:
+                return Contract(True, f"{table.framework} calls `{name}` for every batch")
             return Contract(
                 True,
                 f"{table.framework} calls `{name}` for every batch",
@@ -225,6 +231,13 @@ def _engine(inference: ValueQuestions, name: str) -> Value | None:
     names = [value.ref or ""] if value.cls is None else inference.library_bases(value.cls)
     is_engine = any(each.startswith("ignite.") and each.endswith(".Engine") for each in names)
     return value if is_engine else None
+
+
+def _is_network(refs: list[str], names: Sequence[str]) -> bool:
+    """Whether a class with these bases is a network or a part of one, and no assigner, tracker or preprocessor."""
+    if any(_HELPS_NETWORKS.search(each) for each in names):
+        return False
+    return is_module(refs) or _looks_like_module(refs)
 
 
 def _is_a(ref: str, table: hooks.HookTable) -> bool:

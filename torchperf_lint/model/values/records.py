@@ -162,7 +162,7 @@ def _promised(inference: ValueQuestions, instance: Value, because: tuple[Because
         for each in _fields(owner):
             if isinstance(each.target, ast.Name):
                 name = each.target.id
-                on_host = conventions.stays_on_host(name) or name.endswith(("_cpu", "_host"))
+                on_host = conventions.stays_on_host(name)
                 value = annotated(each.annotation, home, None, owner.index.module) or UNKNOWN
                 values[name] = value if on_host else placed(_promised(home, value, because, levels - 1), because)
     tensors = {name: value for name, value in values.items() if value.holds_tensors or value.items is not None}
