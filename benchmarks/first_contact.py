@@ -75,20 +75,19 @@ def bring(name: str, version: str, folder: Path, suffixes: tuple[str, ...] = (".
     """Download a package of that version and unpack its Python files into the folder; `source`: its sdist."""
     with tempfile.TemporaryDirectory() as scratch:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", f"--dest={scratch}"]
-        pip += ["--no-binary=:all:"] if source else []
-        # Some archives state their metadata only with what their build needs, others only without it.
-        ways = [pip] if source else [[*pip, "--no-build-isolation"], pip]
-        if not any(_succeeds([*way, f"{name}=={version}"]) for way in ways):
-            raise SystemExit(f"{name} {version} cannot be downloaded")
+        way = ["--no-binary=:all:"] if source else ["--no-build-isolation"]
+        try:
+            subprocess.run([*pip, *way, f"{name}=={version}"], check=True, capture_output=True)
+        except subprocess.CalledProcessError:
+            if source:
+                raise
+            # pip asks an archive for its metadata, which some only make in a build environment of their own.
+            subprocess.run([*pip, f"{name}=={version}"], check=True, capture_output=True)
         (archive,) = Path(scratch).iterdir()
         for path, content in _members(archive):
             if path.suffix in suffixes and not path.is_absolute() and ".." not in path.parts:
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 (folder / path).write_bytes(content)
-
-
-def _succeeds(command: list[str]) -> bool:
-    return subprocess.run(command, check=False, capture_output=True).returncode == 0
 
 
 def _members(archive: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
