@@ -63,6 +63,7 @@ class Progress:
         self.provisional: dict[int, _Provisional] = {}
         self.assumed: dict[int, Any] = {}  # query of a cycle -> its result in the round before
         self.used: dict[int, tuple[Any, Any]] = {}  # -> what it was assumed to be, what it is if it never settles
+        self.counted_from: set[int] = set()  # depths that some provisional result has as its `cycle` or `cut`
         self.cycle = self.cut = _NONE  # as in `_Provisional`, for the innermost query
 
     @property
@@ -139,6 +140,7 @@ class QueryCache:
     def mark_cut_off(self, depth: int) -> None:
         """A bound that counts from the query at that depth has cut off part of what is in progress above it."""
         self._progress.rest_on(_NONE, depth)
+        self._progress.counted_from.add(depth)
 
     def has(self, question: object) -> bool:
         """Whether the result is stored."""
@@ -166,6 +168,7 @@ class QueryCache:
         depth = progress.open.get(key)
         if depth is not None:
             progress.rest_on(depth, _NONE)
+            progress.counted_from.add(depth)
             if key not in progress.used:
                 first = default()
                 last = first if unsettled is None else unsettled()
@@ -237,24 +240,29 @@ class QueryCache:
             raise
         finally:
             del progress.open[key]
+            counts_here = depth in progress.counted_from
+            progress.counted_from.discard(depth)
             progress.assumed = assumed
             progress.cycle, progress.cut = before
             recorder.here = outer
-        # What a bound has cut off depends on the calls that led there from this query: another query finds more.
-        inner = [found for found in progress.since(earlier) if found.cut != depth]
-        used = {each: progress.used[each] for each in (found.query.key for found in inner) if each in progress.used}
-        progress.drop_since(earlier)
-        progress.used.update(used)  # the outer query of the cycle compares them
         cycle, cut = _outside(depth, cycle, cut)
-        if cycle == cut == _NONE:
+        final = cycle == cut == _NONE
+        if final or counts_here:
+            # What a bound has cut off depends on the calls that led there from this query: another query finds more.
+            inner = [found for found in progress.since(earlier) if found.cut != depth]
+            used = {each: progress.used[each] for each in (found.query.key for found in inner) if each in progress.used}
+            progress.drop_since(earlier)
+            progress.used.update(used)  # the outer query of the cycle compares them
             for found in inner:
-                found.query.cache._known[found.query.key] = found.answer, own
+                if final:
+                    found.query.cache._known[found.query.key] = found.answer, own
+                else:
+                    ended = found.cycle >= depth  # it rests on this query, and so on what this one rests on
+                    kept = found._replace(cycle=cycle, cut=min(found.cut, cut)) if ended else found
+                    progress.provisional[found.query.key] = kept
+        if final:
             self._known[key] = answer, own
         else:
-            for found in inner:
-                ended = found.cycle >= depth  # it rests on this query, and so on what this one rests on
-                kept = found._replace(cycle=cycle, cut=min(found.cut, cut)) if ended else found
-                progress.provisional[found.query.key] = kept
             progress.provisional[key] = _Provisional(query, answer, cycle, cut, own)
             progress.rest_on(cycle, cut)
         return answer
