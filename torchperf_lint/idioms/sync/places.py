@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.sync.indexing import Use, hot_subscripts, parts_of
+from torchperf_lint.idioms.sync.shown import is_part_shown
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS, NEEDS_SIZES
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
 from torchperf_lint.model.handles import dotted
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from torchperf_lint.idioms.sync.indexing import Indexed
     from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.domain.values import Value
-    from torchperf_lint.model.handles import CallRecord
+    from torchperf_lint.model.handles import CallRecord, FunctionInfo
 
 _WHOLE = ("int", "uint")
 _OF_ANYTHING = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
@@ -46,10 +47,15 @@ def hot_places(model: Model) -> Iterator[Costly]:
         if found is not None:
             by, part, because = found
             yield Costly(indexed.site, by, ast.unparse(part), indexed.hot_path, because, indexed)
-    for site in model.sites(tuple(sorted(NEEDS_SIZES)), True, lambda record: _size(model, record) is not None):
-        hot_path, meaning = model.hot_path(site), model.ast_of(site.node)
-        values = model.values_in(model.function_of(site), model.statement_of(site.node))
-        size = _size_among(meaning, values) if isinstance(meaning, ast.Call) else None
+
+    def has_size(record: CallRecord) -> bool:
+        values = model.values_in(record.function, record.statement)
+        return _size(model, record.function, record.call, values) is not None
+
+    for site in model.sites(tuple(sorted(NEEDS_SIZES)), True, has_size):
+        hot_path, meaning, function = model.hot_path(site), model.ast_of(site.node), model.function_of(site)
+        values = model.values_in(function, model.statement_of(site.node))
+        size = _size(model, function, meaning, values) if isinstance(meaning, ast.Call) else None
         if hot_path is not None and size is not None:
             yield Costly(site, "read", ast.unparse(size), hot_path, values[size].because, None)
 
@@ -57,7 +63,7 @@ def hot_places(model: Model) -> Iterator[Costly]:
 def _waits(node: ast.Subscript, values: Mapping[ast.expr, Value]) -> bool:
     """Whether a tensor on the device is indexed, or a number on the device bounds a slice of whatever it is."""
     return _is_on_device(values.get(node.value, UNKNOWN)) or any(
-        _is_device_number(values.get(bound, UNKNOWN))
+        _is_on_device(values.get(bound, UNKNOWN))
         for part in parts_of(node)
         if isinstance(part, ast.Slice)
         for bound in (part.lower, part.upper, part.step)
@@ -77,7 +83,8 @@ def _by_part(model: Model, indexed: Indexed) -> tuple[str, ast.expr, tuple[Becau
             value = UNKNOWN if bound is None else indexed.value(bound)
             if bound is None:
                 continue
-            if _is_device_number(value) and (isinstance(part, ast.Slice) or value.dtype != "bool"):
+            is_number = _is_device_number(value) and (isinstance(part, ast.Slice) or value.dtype != "bool")
+            if is_number or (isinstance(part, ast.Slice) and _has_one_element(model, indexed.function, bound, value)):
                 return "read", bound, value.because
             if isinstance(part, ast.Slice) or not _is_on_device(held):
                 continue
@@ -90,6 +97,11 @@ def _by_part(model: Model, indexed: Indexed) -> tuple[str, ast.expr, tuple[Becau
 
 def _is_device_number(value: Value) -> bool:
     return value.is_tensor and value.scalar is True and value.device.on_accelerator
+
+
+def _has_one_element(model: Model, function: FunctionInfo, node: ast.expr, value: Value) -> bool:
+    """Whether a bound or a size is a tensor on the device: Python takes none there but of one element."""
+    return _is_on_device(value) and value.vector is not True and is_part_shown(model, function, node)
 
 
 def _is_host_index(value: Value) -> bool:
@@ -165,15 +177,22 @@ def _counts_up(model: Model, indexed: Indexed, part: ast.expr) -> bool:
 
 def _by_number(indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | None:
     """Whether a number is written to one element, or through integers on the device."""
-    if indexed.use is not Use.WRITTEN or indexed.given is None or len(parts_of(indexed.node)) != 1:
+    if indexed.use is not Use.WRITTEN or indexed.given is None or indexed.value(indexed.given).kind is not Kind.NUMBER:
         return None
-    given, index = indexed.value(indexed.given), indexed.value(indexed.parts[0])
-    if given.kind is not Kind.NUMBER:
-        return None
-    held = indexed.value(indexed.node.value)
-    one = held.vector is True and index.kind is Kind.NUMBER and not isinstance(indexed.parts[0], ast.Slice)
-    through = _is_device_row(index) or (index.ref == "tuple" and all(_is_device_row(each) for each in _items(index)))
-    return ("number", indexed.given, held.because) if one or through else None
+    held, index = indexed.value(indexed.node.value), indexed.value(indexed.parts[0])
+    if len(indexed.parts) > 1:
+        rows = [indexed.value(each) for each in indexed.parts if not _is_plain_part(indexed, each)]
+        writes = bool(rows) and all(map(_is_device_row, rows))
+    else:
+        is_element = held.vector is True and index.kind is Kind.NUMBER and not isinstance(indexed.parts[0], ast.Slice)
+        is_tuple = index.ref == "tuple" and all(map(_is_device_row, _items(index)))
+        writes = is_element or is_tuple or _is_device_row(index)
+    return ("number", indexed.given, held.because) if writes else None
+
+
+def _is_plain_part(indexed: Indexed, part: ast.expr) -> bool:
+    """`:`, `None`, `...` or an integer: beside indices on the device, it changes nothing."""
+    return isinstance(part, (ast.Slice, ast.Constant)) or indexed.value(part).kind is Kind.NUMBER
 
 
 def _is_device_row(value: Value) -> bool:
@@ -200,11 +219,7 @@ def is_row_of_places(indexed: Indexed) -> bool:
     return value.is_tensor and value.vector is True and value.dtype == "int64"
 
 
-def _size(model: Model, record: CallRecord) -> ast.expr | None:
-    return _size_among(record.call, model.values_in(record.function, record.statement))
-
-
-def _size_among(call: ast.Call, values: Mapping[ast.expr, Value]) -> ast.expr | None:
+def _size(model: Model, function: FunctionInfo, call: ast.Call, values: Mapping[ast.expr, Value]) -> ast.expr | None:
     """The argument that is a device number, of a function that needs host numbers."""
     callee = values.get(call.func, UNKNOWN)
     ref = callee.ref or ""
@@ -215,4 +230,8 @@ def _size_among(call: ast.Call, values: Mapping[ast.expr, Value]) -> ast.expr | 
     given = [
         each for argument in call.args for each in (argument.elts if isinstance(argument, ast.Tuple) else [argument])
     ]
-    return next((each for each in given if _is_device_number(values.get(each, UNKNOWN))), None)
+    for each in given:
+        value = values.get(each, UNKNOWN)
+        if _is_device_number(value) or _has_one_element(model, function, each, value):
+            return each
+    return None

@@ -15,9 +15,12 @@ from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import dotted, last_name, names_in, names_sent_backward
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torchperf_lint.model import Model
     from torchperf_lint.model.handles import FunctionInfo
 
+    _Shows = Callable[[Model, FunctionInfo, ast.expr, int], bool]
 
 _GIVE_WHAT_THEY_GET = ("builtins.max", "builtins.min", "builtins.sum", "builtins.abs")
 
@@ -53,6 +56,26 @@ def is_shown(model: Model, function: FunctionInfo, node: ast.expr, depth: int = 
     return isinstance(node, ast.Call) and _is_shown_call(model, function, node, depth)
 
 
+def is_part_shown(model: Model, function: FunctionInfo, node: ast.expr, depth: int = 0) -> bool:
+    """Whether an expression on the device is a part of a tensor if it is a number: `lengths[i]`, where they were moved.
+
+    Python takes it as a number, so it is no batch, which `lengths.to(device)` alone may be.
+    """
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    if is_shown(model, function, node) or _moves(node):
+        return True
+    if not isinstance(node, ast.Name) or depth > bounds.MOST_TO_SHOWN:
+        return False
+    if any(map(_moves, model.bindings(function, node.id))):
+        return True
+    return node.id in function.parameter_names and _is_given(model, function, node.id, is_part_shown, depth)
+
+
+def _moves(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda")
+
+
 def _is_field(model: Model, function: FunctionInfo, node: ast.Attribute, depth: int) -> bool:
     return node.attr in ("data", "grad", "T", "mT", "real") and is_shown(model, function, node.value, depth + 1)
 
@@ -81,7 +104,7 @@ def _is_shown_name(model: Model, function: FunctionInfo, name: str, depth: int) 
     if not model.has(function):
         return False
     if name in function.parameter_names:
-        return _is_given_tensors(model, function, name, depth)
+        return _is_given(model, function, name, is_shown, depth)
     # `n = max(n, 1)` does not change the kind of n.
     new = [value for value in model.all_bindings(function, name) if name not in names_in(value)]
     if new:
@@ -99,12 +122,12 @@ def _is_shown_name(model: Model, function: FunctionInfo, name: str, depth: int) 
     )
 
 
-def _is_given_tensors(model: Model, function: FunctionInfo, name: str, depth: int) -> bool:
+def _is_given(model: Model, function: FunctionInfo, name: str, shows: _Shows, depth: int) -> bool:
     """Whether every known call of the function hands it a shown tensor under this parameter, which keeps it."""
     calls = model.callers(function) if model.bound_once(function, name) else ()
     for record in calls:
         given = passed(record.call, function, name)
-        if given is None or not is_shown(model.home(record.function), record.function, given, depth + 1):
+        if given is None or not shows(model.home(record.function), record.function, given, depth + 1):
             return False
     return bool(calls)
 

@@ -69,7 +69,7 @@ def _filled(model: Model, place: Costly) -> Fix | NoFix:
     element = edits.text_of(site.tree, site.node)
     if not model.certain_number(statement.value):
         return NoFix.NOT_A_NUMBER
-    if ":=" in element:
+    if ":=" in element or len(indexed.parts) != 1:
         return NoFix.FORM
     new = f"{element}.fill_({number})"
     if is_row_of_places(indexed):
