@@ -22,6 +22,9 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _MOST_CALLS = 2
 """Calls from the pass to the slow call: `save(model)`, then `torch.save(...)` in it."""
 
+_OF_STEP = frozenset({"forward", "__init__", "__call__"})
+"""What every step runs takes no seconds."""
+
 
 def slow_call(model: Model, statement: ast.stmt, node: ast.expr | None) -> CallRecord | None:
     """A call beside a part of a statement that takes seconds: it generates, saves, or goes over a whole loader."""
@@ -90,25 +93,35 @@ def _leads_to_slow(model: Model, record: CallRecord, calls: int = 0) -> bool:
     if _is_slow(model, record):
         return True
     callee = model.callee(record).function
-    if callee is None or calls == _MOST_CALLS or callee is record.function or callee.is_generator:
+    if callee is None or callee is record.function or callee.is_generator or callee.name in _OF_STEP:
         return False
-    home = model.home(callee)
-    return any(_leads_to_slow(home, each, calls + 1) for each in _run(callee, _until_left(callee.body)))
+    return _walks_loader(model, callee) or (calls < _MOST_CALLS and _always_slow(model, callee, calls + 1))
+
+
+def _always_slow(model: Model, function: FunctionInfo, calls: int) -> bool:
+    """Whether the function, so many calls from the pass, always makes a call that takes seconds."""
+    home = model.home(function)
+    return home.remember_for_all(
+        ("always slow", function, calls),
+        lambda: any(_leads_to_slow(home, each, calls) for each in _run(function, _until_left(function.body))),
+    )
 
 
 def _is_slow(model: Model, record: CallRecord) -> bool:
-    call, callee = record.call, model.callee(record)
-    if callee.kind is Kind.LIBRARY:
-        return callee.ref in slow_calls.SLOW_FUNCTIONS
+    """Whether the call itself takes seconds, by its name: most calls have another one, and are not looked at."""
+    call, name = record.call, last_name(record.call.func)
     if any(keyword.arg in slow_calls.COUNTS_OF_PASSES for keyword in call.keywords):
+        return model.callee(record).kind is not Kind.LIBRARY
+    if name in slow_calls.SLOW_NAMES and model.callee(record).ref in slow_calls.SLOW_FUNCTIONS:
         return True
-    name = last_name(call.func)
-    if isinstance(call.func, ast.Attribute):
-        if name in slow_calls.SAVERS and callee.function is None:
-            return True
-        if name in slow_calls.GENERATORS and model.value_in(record.function, call.func.value).kind is Kind.MODULE:
-            return callee.function is None or _has_loop(callee.function)
-    return callee.function is not None and _walks_loader(model, callee.function)
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    function = model.callee(record).function if name in slow_calls.SAVERS | slow_calls.GENERATORS else None
+    if name in slow_calls.SAVERS:
+        return function is None
+    if name in slow_calls.GENERATORS and model.value_in(record.function, call.func.value).kind is Kind.MODULE:
+        return function is None or _has_loop(function)
+    return False
 
 
 def _has_loop(function: FunctionInfo) -> bool:
@@ -118,6 +131,9 @@ def _has_loop(function: FunctionInfo) -> bool:
 def _walks_loader(model: Model, function: FunctionInfo) -> bool:
     """Whether the function goes over a data loader, to its end."""
     home = model.home(function)
-    return not function.is_generator and any(
-        not isinstance(loop.body[-1], _LEAVES) and home.walks_loader(loop) for loop in home.loops_in(function)
+    return home.remember_for_all(
+        ("walks loader", function),
+        lambda: any(
+            not isinstance(loop.body[-1], _LEAVES) and home.walks_loader(loop) for loop in home.loops_in(function)
+        ),
     )

@@ -16,6 +16,8 @@ SLOW_FUNCTIONS = frozenset(
 )
 """They write a checkpoint or a figure, run another program, or wait for a network."""
 
+SLOW_NAMES = frozenset(name.rpartition(".")[2] for name in SLOW_FUNCTIONS)
+
 SAVERS = frozenset({"push_to_hub", "save_checkpoint", "save_pretrained", "save_state", "savefig"})
 """Methods that write a checkpoint or a figure, by names that libraries use for nothing else."""
 
