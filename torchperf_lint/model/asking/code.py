@@ -32,7 +32,7 @@ class CodeModel:
         self._analyzed = analyzed
         self._index: Index = analyzed.index
         self._remembered: dict[object, Any] = {}
-        self._remembered_for_all: Memo[object, Any] = {}
+        self._remembered_for_all: Memo[object, Any] = analyzed.recorder.memo()
 
     @functools.cached_property
     def _inference(self) -> ValueQuestions:
@@ -54,7 +54,8 @@ class CodeModel:
 
     def remember_for_all(self, question: object, answer: Callable[[], _Answer]) -> _Answer:
         """The same for a query that rules of other files make, too: its dependencies are stored with it."""
-        return self._analyzed.recorder.kept(self._remembered_for_all, question, answer)
+        found: _Answer = self._analyzed.recorder.kept(self._remembered_for_all, question, answer)
+        return found
 
     @property
     def path(self) -> str:
