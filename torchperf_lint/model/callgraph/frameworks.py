@@ -52,7 +52,7 @@ _KNOWN_ROOTS = frozenset({*sys.stdlib_module_names, "torch", "torchmetrics", "nu
 _NO_MODULES = re.compile(r"Transform|\.transforms\.|Augment|Dataset|Sampler|Collat|Process|Tokenizer|Reader")
 """Qualified names of base classes whose subclasses have a `forward` that runs per sample on the host."""
 
-_OF_MODULES = frozenset("timm kornia fairseq mmcv mmengine e3nn dgl speechbrain".split())
+_OF_MODULES = frozenset("timm kornia fairseq transformers diffusers mmcv mmengine mmdet mmseg e3nn dgl".split())
 """Libraries of modules that do not have torch in their names."""
 
 _HELPS_NETWORKS = re.compile(r"\.(?:task_modules|trackers|data_preprocessors?)\.|DataPreprocessor$")
