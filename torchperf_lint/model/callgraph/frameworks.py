@@ -163,6 +163,7 @@ def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cla
                 Device.LIKELY,
                 tensors=table.placed,
                 origin=Origin.BATCH,
+                holder=table.holder,
             )
     if inference.cpu_only:
         return None
