@@ -68,7 +68,7 @@ def hot_truths(model: Model) -> Iterator[Truth]:
 
     def asks_the_device(node: ast.expr, values: Mapping[ast.expr, Value]) -> bool:
         value = _asked_of(_tensor_asked(node, called, values), values)
-        return value.device.on_accelerator and value.holds_tensors and not value.mixed
+        return value.device.on_accelerator and value.holds_tensors
 
     for found in model.hot_expressions(asked, asks_the_device):
         node, values = found.node, found.values
@@ -76,7 +76,7 @@ def hot_truths(model: Model) -> Iterator[Truth]:
         calls = _may_compare(node, called)
         assert tensor is not None
         takes_tensors = isinstance(node, ast.Call) and calls and _takes_tensors(node, values)
-        shown = takes_tensors or _is_asked(model, found.function, tensor, values)
+        shown = (takes_tensors and not values[tensor].mixed) or _is_asked(model, found.function, tensor, values)
         site = model.site_at(node, found.statement) if shown else None
         if site is not None:
             yield Truth(site, calls, found.hot_path, _asked_of(tensor, values).because)
