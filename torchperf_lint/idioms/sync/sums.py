@@ -25,7 +25,7 @@ def terms_of_sum(model: Model, function: FunctionInfo, node: ast.Name) -> list[a
     loop may be left out, or if it skips parameters for anything but a missing gradient.
     """
     stores = [each for each in function.nodes if _stores(each, node.id)]
-    starts = [each for each in stores if isinstance(each, ast.Assign) and _is_zero(each)]
+    starts = [each for each in stores if isinstance(each, (ast.Assign, ast.AnnAssign)) and _is_number(each)]
     added = [each for each in stores if isinstance(each, ast.AugAssign) and isinstance(each.op, ast.Add)]
     if len(starts) != 1 or not added or len(starts) + len(added) != len(stores):
         return []
@@ -42,9 +42,10 @@ def _stores(node: ast.AST, name: str) -> bool:
     return any(isinstance(part, ast.Name) and part.id == name for each in targets if each for part in subtree(each))
 
 
-def _is_zero(assigned: ast.Assign) -> bool:
-    value = assigned.value
-    return len(assigned.targets) == 1 and isinstance(value, ast.Constant) and value.value == 0
+def _is_number(assigned: ast.Assign | ast.AnnAssign) -> bool:
+    """`norm = 0.0`, `norm: float | Tensor = 0.0`."""
+    alone = isinstance(assigned, ast.AnnAssign) or len(assigned.targets) == 1
+    return alone and isinstance(assigned.value, ast.Constant) and isinstance(assigned.value.value, (int, float))
 
 
 def _loop_around(model: Model, added: ast.AugAssign) -> ast.For | None:
@@ -83,7 +84,7 @@ def _walks_parameters(iterable: ast.expr) -> bool:
     return isinstance(held, ast.Constant) and held.value in _HOLD_PARAMETERS
 
 
-def _always_follows(model: Model, start: ast.Assign, loop: ast.For) -> bool:
+def _always_follows(model: Model, start: ast.stmt, loop: ast.For) -> bool:
     """Whether the loop runs whenever the sum has begun: between the two are but loops over groups of parameters."""
     within = set(map(id, model.place_of(start).around()))
     between = [each for each in model.place_of(loop).around() if id(each) not in within]
