@@ -180,6 +180,24 @@ def test_a_query_that_a_later_round_shows_may_begin_the_cycle() -> None:
         assert len(System(equations, [0, 1]).results_by_order()) == 1
 
 
+def test_a_result_that_adds_a_query_to_a_cycle_may_settle_in_another_way() -> None:
+    """A known limit: `WHILE` and defaults that are not empty, together, which no other test here has.
+
+    Query 1 asks query 0 only if query 2 is not empty. Begun with query 1, whose default is empty, the cycle is that of
+    queries 1 and 2, and all stay empty. Begun with query 2, whose default is not, query 0 belongs to it as well. That
+    one has the lowest rank, so the cycle begins with it, and settles with `{0}` for all.
+    """
+    equations = [
+        Equation("ANY", (2,), NOTHING, 0),
+        Equation("WHILE", (2, 0), NOTHING, 0),
+        Equation("ANY", (1,), NOTHING, 0),
+    ]
+    full = frozenset({0})
+    system = System(equations, [0, 1, 2], [full, NOTHING, full])
+    assert system.results_by_order() == {(NOTHING,) * 3, (full,) * 3}
+    assert System(equations, [0, 1, 2]).results_by_order() == {(NOTHING,) * 3}
+
+
 @given(systems(empty=False), st.integers(0, 3))
 def test_nothing_is_left_where_cycles_do_not_settle(system: System, rounds: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

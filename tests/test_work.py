@@ -222,6 +222,25 @@ def test_calls_in_branches_of_expressions_are_asked_once() -> None:
     assert calls(10) < 8 * calls(5)
 
 
+def test_helpers_of_a_module_are_looked_through_once() -> None:
+    """Each helper of a level calls all of the next one: the ways through them multiply, and the work must not."""
+
+    def calls(helpers: int) -> int:
+        def level(depth: int, body: str) -> str:
+            return "".join(f"def make{depth}_{at}(n):\n{body}" for at in range(helpers))
+
+        def all_of(depth: int, indent: str) -> str:
+            return "".join(f"{indent}make{depth}_{at}(n)\n" for at in range(helpers))
+
+        levels = level(0, all_of(1, "    ")) + level(1, all_of(2, "    ")) + level(2, "    return n\n")
+        block = f"class Block(nn.Module):\n    def __init__(self, n):\n{all_of(0, '        ')}"
+        loop = LOOP.format(lines="        Block(3)\n")
+        return calls_for(f"from torch import nn\n{loop}{levels}{block}")
+
+    calls(2)
+    assert calls(8) < 4 * calls(4)  # there are four times as many calls from one level to the next
+
+
 def test_no_module_of_the_model_scans_all_names_for_each() -> None:
     """Walks over all that there is are one call each: the steps of the interpreter tell them."""
 

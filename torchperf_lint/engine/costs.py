@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine import same_pass
 from torchperf_lint.engine.findings import Because, Confidence, Cost, Loss, Rate, Severity, Unproven
+from torchperf_lint.knowledge import conventions
 from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.index import FunctionInfo
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _DWARFED = (Loss.WAIT, Loss.KERNELS)
 """Losses of microseconds to milliseconds, which a call of seconds dwarfs."""
 
-_WALKERS = frozenset("enumerate filter list map reversed sorted tqdm trange tuple zip".split())
+_WALKERS = conventions.LOADER_WRAPPERS | conventions.REARRANGE
 _OF_ALL_ELEMENTS = frozenset({"chunk", "split", "tolist", "unbind"})
 _MOST_BINDINGS = 3
 """Names that are followed to what they are bound to."""
@@ -152,7 +153,7 @@ def _is_of_elements(model: Model, function: FunctionInfo, iterable: ast.expr, bi
     """Whether an iterable has an item per element of a tensor, or of a part of a batch."""
     if isinstance(iterable, ast.Call):
         name = last_name(iterable.func)
-        if name == "range":
+        if name in ("range", "trange"):
             return any(_is_size(model, function, each, bindings) for each in iterable.args)
         if name in _WALKERS:
             return any(_is_of_elements(model, function, each, bindings) for each in iterable.args)

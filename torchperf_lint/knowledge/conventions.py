@@ -5,21 +5,27 @@ from __future__ import annotations
 import re
 
 LOADER_ENDINGS = ("loader", "dataloader", "_dl", "loaders")
-LOADER_WRAPPERS = frozenset(
-    "enumerate tqdm trange zip islice cycle iter prepare setup_dataloaders log_every track prefetch chain "
-    "ParallelLoader MpDeviceLoader DataPrefetcher progress_bar skip_first_batches".split()
+WALK_ONE = frozenset(
+    "enumerate tqdm islice cycle iter prepare setup_dataloaders log_every track prefetch ParallelLoader MpDeviceLoader "
+    "DataPrefetcher progress_bar skip_first_batches".split()
 )
-"""Calls that iterate over their argument."""
+"""Calls that give the items of their first argument."""
+
+LOADER_WRAPPERS = WALK_ONE | {"zip", "chain"}
+"""Calls that iterate over their arguments."""
+
+REARRANGE = frozenset("filter list map reversed sorted tuple".split())
+"""Builtins that give an item for each item of their argument, or leave some out, and go over all at once."""
 
 BATCH_ITERATORS = re.compile(
-    r"(?:loader|data|batch|batches)_?iter|^(?:train|val|valid|test|eval)_?iter|^(?:batches|prefetcher)$"
+    r"(?:data|batch|batches|loader)_?iter(?:ator)?$|^_*(?:train|val|valid|test|eval)_?iter(?:ator)?$|^_*prefetcher$"
 )
 """Names of iterators over a loader."""
 
 GIVES_BATCHES = re.compile(
     r"(?:^|_)(?:(?:iter|iterate|get|make|generate|yield|sample)_?)?(?:mini_?)?(?:batches|batch_(?:iterator|generator|iter|loader))$"
 )
-"""Names of functions that give one batch after the other: `dataset.iterbatches()`, `mini_batch_generator(...)`."""
+"""Names of what gives one batch after the other: `dataset.iterbatches()`, `mini_batch_generator(...)`."""
 
 MODEL_NAMES = frozenset(
     "model net network student teacher generator discriminator encoder decoder backbone unet vae ema_model netG netD "

@@ -10,7 +10,8 @@ class HookTable(NamedTuple):
 
     `bases` are last names of the base classes that make a class one of this kind; `roots` are prefixes that the
     qualified base must have; one of the two may be empty, which means any. `placed` are parameters whose tensors the
-    framework has moved to the device.
+    framework has moved to the device. `holder` is a parameter whose attributes hold such tensors: one of the loss, and
+    others of any form.
     """
 
     framework: str
@@ -18,6 +19,12 @@ class HookTable(NamedTuple):
     roots: tuple[str, ...]
     hot: frozenset[str]
     placed: frozenset[str]
+    holder: str | None = None
+
+
+HELD_LOSS = "loss"
+HELD_DATA = ("batch", "outputs")
+"""Attributes of a holder that have a tensor, and tensors of any form."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -46,7 +53,7 @@ LIGHTNING_PLACED = _words("batch outputs loss")
 HOOK_TABLES = (
     HookTable("fastai", _words("Metric"), ("fastai.",), _words("accumulate"), _words("")),
     HookTable("fastai", _words("Transform"), ("fastai.",), _words("encodes"), _words("")),
-    HookTable("Composer", _words("Algorithm"), ("composer.",), _words("apply"), _words("")),
+    HookTable("Composer", _words("Algorithm"), ("composer.",), _words("apply"), _words(""), "state"),
     HookTable(
         "Composer",
         _words("Callback LoggerDestination"),
@@ -56,6 +63,7 @@ HOOK_TABLES = (
             "after_train_batch eval_batch_start eval_batch_end eval_before_forward eval_after_forward"
         ),
         _words(""),
+        "state",
     ),
     HookTable(
         "torchtnt", _words("Callback"), ("torchtnt.",), _words("on_train_step_start on_train_step_end"), _words("")

@@ -363,6 +363,11 @@ MODULE = "torch.nn.Module"
 HOLDERS = frozenset("torch.nn." + name for name in "Module Sequential ModuleList ModuleDict".split())
 """Modules that have no attributes of their own but what a program puts into them."""
 
+RESHAPE_IN_PLACE = frozenset(
+    "unsqueeze_ squeeze_ resize_ resize_as_ t_ transpose_ swapaxes_ swapdims_ as_strided_ set_".split()
+)
+"""Methods after which a tensor has another shape, under the same name."""
+
 MODULE_ONLY_METHODS = frozenset(
     "parameters named_parameters buffers named_buffers modules named_modules children named_children state_dict "
     "load_state_dict train eval zero_grad".split()

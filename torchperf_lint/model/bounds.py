@@ -41,8 +41,9 @@ MOST_ROUNDS = 6
 MOST_QUERIES_DEEP = 400
 """Queries that may be nested, so that Python's stack suffices; the next one returns its default.
 
-Such a default makes the results above it provisional, and they are worked out again for each outer query: in monai,
-whose queries nest 203 deep, a bound of 100 took more than ten times as long. A query takes some 25 of Python's frames.
+Such a default makes the results above it provisional, and they are worked out again for each outer query. So the bound
+is beyond what real code needs: on a large library a lower one makes a run many times longer. Each query takes many of
+Python's frames.
 """
 
 MOST_STATEMENTS_FOLLOWED = 300

@@ -24,7 +24,7 @@ from torchperf_lint.knowledge.torch_api import HOLDERS
 from torchperf_lint.knowledge.torchmetrics_api import metric_class
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Device, Kind
-from torchperf_lint.model.handles import dotted, given_to, last_name, names_in
+from torchperf_lint.model.handles import dotted, given_to, names_in
 from torchperf_lint.syntax import cst
 from torchperf_lint.syntax.tree import subtree
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.engine.findings import Because
-    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model import Model, Site, Value
     from torchperf_lint.model.handles import CallRecord, ClassInfo, FunctionInfo, Loop
 
 _NAMES = frozenset(ref.rpartition(".")[2] for ref in WEIGHTED | PRETRAINED | HOLDERS | WEIGHTED_LOSSES | FILTERS)
@@ -53,11 +53,17 @@ LOSS = "makes a loss, and copies its weights to the device"
 def hot_buildings(model: Model) -> Iterator[tuple[Site, str]]:
     """The calls, in every step, that build a module with weights or a metric, and what they do; outermost ones."""
     names = [name for name in model.called_names if _may_build(name)]
-    sites = model.sites((*_NAMES, *names), True, lambda record: built_by(model, record) is not None, near_device=False)
+    does_by_call: dict[ast.Call, str | None] = {}
+
+    def builds(record: CallRecord) -> bool:
+        does_by_call[record.call] = built_by(model, record)
+        return does_by_call[record.call] is not None
+
+    sites = model.sites((*_NAMES, *names), True, builds, near_device=False)
     end = -1
     for site in sites:
-        record = _record(model, site)
-        does = None if record is None else built_by(model, record)
+        call = model.ast_of(site.node)
+        does = does_by_call.get(call) if isinstance(call, ast.Call) else None
         if does == LOSS and not _is_moved(model, site):
             continue
         if site.end > end and does is not None and not _is_building(model, model.function_of(site), ()):
@@ -161,28 +167,29 @@ def _is_moved(model: Model, site: Site) -> bool:
     return isinstance(around, cst.Attribute) and around.value is site.node and around.attr.value in _MOVES
 
 
-def _record(model: Model, site: Site) -> CallRecord | None:
-    call = model.ast_of(site.node)
-    name = last_name(call.func) if isinstance(call, ast.Call) else None
-    return next((record for record in model.calls_named(name or "") if record.call is call), None)
-
-
-def built_by(model: Model, record: CallRecord, depth: int = 0) -> str | None:
+def built_by(model: Model, record: CallRecord) -> str | None:
     """What a call does if it builds a module with weights or a metric; None if it is not shown to."""
-    if any(isinstance(key.value, ast.Constant) and key.value.value == _ON_NO_DEVICE for key in record.call.keywords):
+    if _is_on_no_device(record.call):
         return None
     callee = model.callee(record)
-    ref = callee.ref or ""
     if callee.kind is Kind.CLASS and callee.cls is not None:
-        return WEIGHTS if _has_weights(model, callee.cls, depth) else None
+        return WEIGHTS if _has_weights(model, callee.cls) else None
+    return _built_of_library(model, record, callee)
+
+
+def _is_on_no_device(call: ast.Call) -> bool:
+    return any(isinstance(key.value, ast.Constant) and key.value.value == _ON_NO_DEVICE for key in call.keywords)
+
+
+def _built_of_library(model: Model, record: CallRecord, callee: Value) -> str | None:
+    """What a call of a library's class or function builds, by itself or in its arguments."""
+    ref = callee.ref or ""
     if callee.kind is Kind.METHOD or ref.endswith(".from_pretrained"):
         return READ if _MODEL_CLASS.fullmatch(ref) else None
     if callee.kind is not Kind.LIBRARY:
         return None
     if ref in HOLDERS:
-        within = {id(node) for node in subtree(record.call)} - {id(record.call)}
-        calls = (each for each in record.function.calls_made if id(each.call) in within)
-        return WEIGHTS if any(built_by(model, each, depth) is not None for each in calls) else None
+        return _built_within(model, record)
     if ref in PRETRAINED or (ref.startswith(MODEL_ZOO) and ref.rpartition(".")[2].startswith(ZOO_NAMES)):
         return READ
     if ref in WEIGHTED_LOSSES:
@@ -194,6 +201,14 @@ def built_by(model: Model, record: CallRecord, depth: int = 0) -> str | None:
     if ref in WEIGHTED:
         return WEIGHTS if _has_own(model, record, ref) else None
     return METRIC if metric_class(ref) is not None else None
+
+
+def _built_within(model: Model, record: CallRecord) -> str | None:
+    """What the arguments of a container of modules build: weights if any of them has some."""
+    within = {id(node) for node in subtree(record.call)} - {id(record.call)}
+    calls = (each for each in record.function.calls_made if id(each.call) in within)
+    found = {built_by(model, each) for each in calls}
+    return next((does for does in (WEIGHTS, READ, FILTER, METRIC, LOSS) if does in found), None)
 
 
 def _has_own(model: Model, record: CallRecord, ref: str) -> bool:
@@ -216,22 +231,40 @@ def _argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
     return call.args[position] if by_name is None and position < len(call.args) else by_name
 
 
-def _has_weights(model: Model, cls: ClassInfo, depth: int) -> bool:
-    """Whether the class is a module whose `__init__`, or that of a base, makes parameters or layers that have some."""
-    if depth > bounds.MOST_MODULES_DEEP or not model.makes_modules(cls):
-        return False
-    makers = [owner.methods["__init__"] for owner in model.lineage(cls) if "__init__" in owner.methods]
-    return any(_makes_some(model.home(made), each, depth + 1) for made in makers for each in made.calls_made)
+def _has_weights(model: Model, cls: ClassInfo) -> bool:
+    """Whether the class is a module whose `__init__`, or that of a base, makes parameters or layers that have some.
+
+    Each function is visited once, the nearest first: helpers may lead to each other in many ways.
+    """
+    level = _makers(model, cls)
+    known = set(level)
+    for _ in range(bounds.MOST_MODULES_DEEP + 1):
+        further: dict[FunctionInfo, None] = {}
+        for function in level:
+            home = model.home(function)
+            for record in function.calls_made:
+                callee = home.callee(record)
+                ref = callee.ref or ""
+                if ref in PARAMETERS:
+                    return True
+                if ref in HOLDERS or _is_on_no_device(record.call):
+                    continue  # what a holder gets is built by calls of the same function
+                if _built_of_library(home, record, callee) in (WEIGHTS, READ):
+                    return True
+                if callee.kind is Kind.CLASS and callee.cls is not None:
+                    further.update(dict.fromkeys(_makers(home, callee.cls)))
+                elif callee.function is not None:
+                    further[callee.function] = None
+        level = [each for each in further if each not in known]
+        known.update(level)
+    return False
 
 
-def _makes_some(model: Model, record: CallRecord, depth: int) -> bool:
-    callee = model.callee(record)
-    if callee.ref in PARAMETERS or built_by(model, record, depth) in (WEIGHTS, READ):
-        return True
-    helper = callee.function
-    if helper is None or depth > bounds.MOST_MODULES_DEEP:
-        return False
-    return any(_makes_some(model.home(helper), each, depth + 1) for each in helper.calls_made)
+def _makers(model: Model, cls: ClassInfo) -> list[FunctionInfo]:
+    """The functions that initialise an object of the class, if it is a module."""
+    if not model.makes_modules(cls):
+        return []
+    return [owner.methods["__init__"] for owner in model.lineage(cls) if "__init__" in owner.methods]
 
 
 def _is_building(model: Model, function: FunctionInfo, seen: tuple[FunctionInfo, ...]) -> bool:

@@ -47,6 +47,8 @@ def checked_there(model: Model, site: Site) -> Fix | NoFix:
     stated = _asserted(model, site.node)
     if stated is None:
         return NoFix.ASSERTS
+    if _is_caught(model, model.function_of(site), AssertionError.__name__):
+        return NoFix.MAY_BE_CAUGHT
     return _by_helper(model, site, stated, NoFix.ASSERTS)
 
 

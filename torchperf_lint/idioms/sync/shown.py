@@ -9,6 +9,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.idioms.arguments import passed
+from torchperf_lint.idioms.sync.sums import terms_of_sum
 from torchperf_lint.knowledge.torch_api import GIVES_TENSOR, ONLY_TENSORS_HAVE
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Kind
@@ -35,8 +36,10 @@ def element_in(node: ast.expr) -> ast.expr:
 def is_shown(model: Model, function: FunctionInfo, node: ast.expr, depth: int = 0) -> bool:
     """Whether an expression in the function is proven to be a tensor; its value must be one, too."""
     value = model.value_in(function, node)
-    if value.kind not in (Kind.TENSOR, Kind.PYTREE) or value.mixed or depth > bounds.MOST_TO_SHOWN:
+    if value.kind not in (Kind.TENSOR, Kind.PYTREE) or depth > bounds.MOST_TO_SHOWN:
         return False
+    if value.mixed:
+        return _is_shown_sum(model, function, node, depth)
     if isinstance(node, ast.Name):
         return _is_shown_name(model, function, node.id, depth)
     if value.kind is Kind.PYTREE:
@@ -74,6 +77,16 @@ def is_part_shown(model: Model, function: FunctionInfo, node: ast.expr, depth: i
 
 def _moves(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda")
+
+
+def _is_shown_sum(model: Model, function: FunctionInfo, node: ast.expr, depth: int) -> bool:
+    """Whether it is computed from a sum over parameters that was a number before, and is a tensor after the loop."""
+    if isinstance(node, ast.Name):
+        terms = terms_of_sum(model, function, node)
+        return bool(terms) and all(is_shown(model, function, each, depth + 1) for each in terms)
+    sides = [node.left, node.right] if isinstance(node, ast.BinOp) else []
+    sides += [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+    return any(is_shown(model, function, each, depth + 1) for each in sides)
 
 
 def _is_field(model: Model, function: FunctionInfo, node: ast.Attribute, depth: int) -> bool:

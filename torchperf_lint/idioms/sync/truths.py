@@ -67,9 +67,8 @@ def hot_truths(model: Model) -> Iterator[Truth]:
         return [node for node in _asked(statement, called) if not _is_flag(node, function)]
 
     def asks_the_device(node: ast.expr, values: Mapping[ast.expr, Value]) -> bool:
-        tensor = _tensor_asked(node, called, values)
-        value = UNKNOWN if tensor is None else values.get(tensor, UNKNOWN)
-        return value.device.on_accelerator and value.holds_tensors and not value.mixed
+        value = _asked_of(_tensor_asked(node, called, values), values)
+        return value.device.on_accelerator and value.holds_tensors
 
     for found in model.hot_expressions(asked, asks_the_device):
         node, values = found.node, found.values
@@ -77,10 +76,30 @@ def hot_truths(model: Model) -> Iterator[Truth]:
         calls = _may_compare(node, called)
         assert tensor is not None
         takes_tensors = isinstance(node, ast.Call) and calls and _takes_tensors(node, values)
-        shown = takes_tensors or is_shown(model, found.function, tensor)
+        shown = (takes_tensors and not values[tensor].mixed) or _is_asked(model, found.function, tensor, values)
         site = model.site_at(node, found.statement) if shown else None
         if site is not None:
-            yield Truth(site, calls, found.hot_path, values[tensor].because)
+            yield Truth(site, calls, found.hot_path, _asked_of(tensor, values).because)
+
+
+def _asked_of(tensor: ast.expr | None, values: Mapping[ast.expr, Value]) -> Value:
+    """The value that is tested or compared; of a list or tuple, that of its items."""
+    value = UNKNOWN if tensor is None else values.get(tensor, UNKNOWN)
+    is_row = value.kind is Kind.CONTAINER and value.ref in ("list", "tuple")
+    return (value.element or UNKNOWN) if is_row else value
+
+
+def _is_asked(model: Model, function: FunctionInfo, tensor: ast.expr, values: Mapping[ast.expr, Value]) -> bool:
+    """Whether what is tested is proven to be a tensor, or a list that the function fills with some: `min(losses)`."""
+    if values[tensor].kind is not Kind.CONTAINER:
+        return is_shown(model, function, tensor)
+    made = model.only_binding(function, tensor.id) if isinstance(tensor, ast.Name) else None
+    if isinstance(made, (ast.ListComp, ast.List, ast.Tuple)) and element_in(made) is not made:
+        return not isinstance(element_in(made), ast.Starred) and is_shown(model, function, element_in(made))
+    if not isinstance(made, ast.List):
+        return False
+    added = [each.call for each in function.calls_made if dotted(each.call.func) == f"{dotted(tensor)}.append"]
+    return bool(added) and all(len(each.args) == 1 and is_shown(model, function, each.args[0]) for each in added)
 
 
 def read_truths(model: Model) -> Iterator[Truth]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.syntax.code import Code
-    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
+    from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo
 
 _PACKAGES = {
     "pytorch_lightning": "lightning.pytorch",
@@ -49,8 +49,11 @@ _PREFIXES = (
 
 
 _KNOWN_ROOTS = frozenset({*sys.stdlib_module_names, "torch", "torchmetrics", "numpy"})
-_NO_MODULES = re.compile(r"Transform|Augment|Dataset|Sampler|Collat|Process|Tokenizer|Function|Reader|Env$|Controller")
-"""Base classes whose subclasses have a `forward` that runs per sample on the host, or is no module's."""
+_NO_MODULES = re.compile(r"Transform|\.transforms\.|Augment|Dataset|Sampler|Collat|Process|Tokenizer|Reader")
+"""Qualified names of base classes whose subclasses have a `forward` that runs per sample on the host."""
+
+_OF_MODULES = frozenset("timm kornia fairseq transformers diffusers mmcv mmengine mmdet mmseg e3nn dgl".split())
+"""Libraries of modules that do not have torch in their names."""
 
 _HELPS_NETWORKS = re.compile(r"\.(?:task_modules|trackers|data_preprocessors?)\.|DataPreprocessor$")
 
@@ -160,6 +163,7 @@ def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cla
                 Device.LIKELY,
                 tensors=table.placed,
                 origin=Origin.BATCH,
+                holder=table.holder,
             )
     if inference.cpu_only:
         return None
@@ -171,7 +175,7 @@ def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cla
         return Contract(True, says, Device.LIKELY, all_tensors=True)
     if name in ("forward", "backward") and "torch.autograd.Function" in refs:
         return Contract(True, f"autograd calls `{name}` for every batch", Device.LIKELY, all_tensors=True)
-    given = _tensors_of_module(function, refs) if name == "forward" else None
+    given = _tensors_of_module(inference, function, refs) if name == "forward" else None
     if given is not None and not sample_transforms.are(inference, cls):
         says = f"`forward` runs for every batch if `{cls.name}` is a module, as its base class may be"
         return Contract(True, says, Device.LIKELY, tensors=given, is_likely=True)
@@ -258,23 +262,63 @@ def has_unknown_base(refs: list[str]) -> bool:
     return any(ref.partition(".")[0] not in _KNOWN_ROOTS for ref in refs)
 
 
-def _tensors_of_module(function: FunctionInfo, refs: list[str]) -> frozenset[str] | None:
+def _shows_module(inference: ValueQuestions, cls: ClassInfo, refs: list[str]) -> bool:
+    """Whether a class with a base of an unknown library is shown to be a module.
+
+    It does what only modules do, reads `self.training`, keeps a module of the program, or has its base from a library
+    of modules.
+    """
+    roots = {ref.partition(".")[0] for ref in refs}
+    if any("torch" in root or root in _OF_MODULES for root in roots - _KNOWN_ROOTS):
+        return True
+    if inference.instance(cls).kind is Kind.MODULE:
+        return True
+    lineage = inference.lineage(cls)
+    names = {name for owner in lineage for name in (*owner.methods, *owner.attributes)}
+    for owner in lineage:
+        home = inference.home(owner.index)
+        for method in owner.methods.values():
+            reads_mode = any(isinstance(node, ast.Attribute) and node.attr == "training" for node in method.nodes)
+            if reads_mode and "training" not in names:
+                return True
+        for store in (each for stores in owner.attributes.values() for each in stores):
+            made = _made_for(store)
+            kept = None if made is None else home.names.at_top(made).cls
+            if kept is not None and kept not in lineage and is_module(inference.library_bases(kept)):
+                return True
+    return False
+
+
+def _made_for(store: AttributeStore) -> str | None:
+    """`Block` of `self.x = Block(...)`."""
+    statement = store.function.parent_of(store.target)
+    value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
+    return value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else None
+
+
+def _computes(inference: ValueQuestions, record: CallRecord) -> bool:
+    """Whether the call is one of torch's functions, by what the file imports."""
+    root = (dotted(record.call.func) or "").partition(".")[0]
+    return (inference.names.at_top(root).ref or "").partition(".")[0] == "torch"
+
+
+def _tensors_of_module(inference: ValueQuestions, function: FunctionInfo, refs: list[str]) -> frozenset[str] | None:
     """The parameters that are tensors, by annotation or use, of a `forward` whose class may be a module.
 
-    None for classes without a base of a library, for transforms and the like, and for a `forward` without tensors.
+    None for classes without a base of a library, for transforms and the like, for what nothing shows to be a module,
+    and for a `forward` without tensors.
     """
-    if not has_unknown_base(refs) or any(_NO_MODULES.search(ref.rpartition(".")[2]) for ref in refs):
+    cls = function.cls
+    if cls is None or not has_unknown_base(refs) or any(map(_NO_MODULES.search, refs)):
         return None
     arguments = function.arguments
     given = [] if arguments is None else [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     annotated = {each.arg: ast.unparse(each.annotation) for each in given if each.annotation is not None}
     tensors = {name for name, text in annotated.items() if "Tensor" in text}
-    computing = [
-        record for record in function.calls_made if (dotted(record.call.func) or "").startswith(("torch.", "F."))
-    ]
+    computing = [record for record in function.calls_made if _computes(inference, record)]
     passed = {last_name(each) for record in computing for each in record.call.args if isinstance(each, ast.Name)}
     tensors |= {each.arg for each in given if each.arg in passed and each.arg not in annotated}
-    return frozenset(tensors) if tensors or computing else None
+    return frozenset(tensors) if (tensors or computing) and _shows_module(inference, cls, refs) else None
 
 
 def _callback_contract(inference: ValueQuestions, function: FunctionInfo) -> Contract | None:

@@ -9,6 +9,7 @@ from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling, trees
 from torchperf_lint.model.domain.values import Kind, Registry
 from torchperf_lint.model.syntax.index import ImplicitCall, last_name
+from torchperf_lint.model.syntax.iterables import walked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,6 @@ _ENTERING = {ast.With: "enter_context", ast.AsyncWith: "enter_async_context"}
 _NEXT = {"__next__": ast.For, "__anext__": ast.AsyncFor}
 _CALLS_NEXT = {ast.For: "next", ast.AsyncFor: "anext"}
 _ITER = {ast.For: "__iter__", ast.AsyncFor: "__aiter__"}
-_PASS_ON = frozenset({"enumerate", "tqdm", "track"})
 _ITERATORS = ("Iterator", "Generator")
 
 Uses = dict["FunctionInfo | ClassInfo", list[ImplicitCall]]
@@ -137,7 +137,7 @@ def _candidates(index: Index, name: str, is_property: bool) -> Iterator[tuple[Im
         kind = _NEXT[name]
         for loop, owner in index.loops:
             if not isinstance(loop, ast.While) and isinstance(loop, kind):
-                yield ImplicitCall(loop.iter, loop.body[0], owner), _iterated(loop.iter), True
+                yield ImplicitCall(loop.iter, loop.body[0], owner), walked(loop.iter), True
         yield from _first_arguments(index, _CALLS_NEXT[kind])
     else:
         for statement, owner in _withs(index):
@@ -151,13 +151,6 @@ def _first_arguments(index: Index, callee: str) -> Iterator[tuple[ImplicitCall, 
     for record in index.calls.get(callee, ()):
         for given in record.call.args[:1]:
             yield ImplicitCall(record.call, record.statement, record.function), given, False
-
-
-def _iterated(node: ast.expr) -> ast.expr:
-    """`x` of `enumerate(x)` and of `tqdm(enumerate(x))`."""
-    while isinstance(node, ast.Call) and last_name(node.func) in _PASS_ON and node.args:
-        node = node.args[0]
-    return node
 
 
 def _withs(index: Index) -> list[tuple[ast.With | ast.AsyncWith, FunctionInfo]]:

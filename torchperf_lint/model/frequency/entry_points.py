@@ -14,6 +14,7 @@ from torchperf_lint.knowledge import conventions, hooks, torchmetrics_api
 from torchperf_lint.model.callgraph import frameworks, implicit, roles
 from torchperf_lint.model.frequency.loops import enclosing, step_loop
 from torchperf_lint.model.syntax.index import given_to, last_name
+from torchperf_lint.model.syntax.iterables import counted, stride
 from torchperf_lint.model.values.batches import items_moved
 from torchperf_lint.syntax.tree import subtree
 
@@ -31,7 +32,7 @@ _BACKWARD = ("backward", "manual_backward")
 _TRAINING_CALLS = ("backward", "manual_backward", "step", "train_step", "training_step", "optimizer_step")
 _MOVES = ("to", "cuda")
 _LOADER_MAKERS = ("DataLoader", "prepare", "setup_dataloaders", "prepare_data_loader")
-_ITERABLE_WORDS = ("loader", "_dl", "batch", "data", "iter", "dataset")
+_ITERABLE_WORDS = ("loader", "_dl", "batch", "data", "iter", "dataset", "prefetch")
 _CALLBACK_TAKERS = (
     *("Engine", "__init__", "step", "add_event_handler"),
     *hooks.FUNCTION_KEYWORDS,
@@ -198,11 +199,12 @@ class OwnEntries:
         if isinstance(loop, ast.While):
             return False
         assert isinstance(loop, (ast.For, ast.AsyncFor))
-        if isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in ("range", "trange"):
-            given = loop.iter.args
-            if self._any_count or len(given) == 3:
-                return True
-            if not any(isinstance(each, ast.Call) and last_name(each.func) == "len" for each in given):
+        counts = counted(loop.iter)
+        if counts is not None and (self._any_count or stride(loop.iter) is not None):
+            return True
+        if counts is loop.iter:
+            called = {last_name(each.func) for each in counts.args if isinstance(each, ast.Call)}
+            if "len" not in called:
                 return False
         if self._any_loop:
             return True

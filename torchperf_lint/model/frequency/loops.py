@@ -14,6 +14,7 @@ from torchperf_lint.model.domain.values import Kind, Registry
 from torchperf_lint.model.frequency import rollouts
 from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
+from torchperf_lint.model.syntax.iterables import counted, is_listed, stride, walked
 from torchperf_lint.model.values.batches import as_batches, items_moved, moved_in_loops
 from torchperf_lint.model.values.tensors import element_of
 from torchperf_lint.syntax.tree import subtree
@@ -56,7 +57,9 @@ class Loops:
         if isinstance(loop.body[-1], ast.Break):
             return LoopInfo(LoopKind.OTHER, "", False)  # one pass, then it ends
         training = [record for record, innermost in self._training_calls(function) if innermost is loop]
-        if training:
+        tries = not isinstance(loop, ast.While) and is_listed(loop.iter, function)
+        # `for make in [resnet18, resnet50]: make()(x).sum().backward()` tries each once; it trains none.
+        if training and not (tries and all(last_name(each.call.func) in _BACKWARD for each in training)):
             called = _call_text(training[0])
             return LoopInfo(LoopKind.BATCH, f"this loop trains: it calls `{called}` in every pass", True)
         stepped = rollouts.stepped_in(loop, function)
@@ -121,10 +124,9 @@ class Loops:
 
     def _named_iterator(self, iterable: ast.expr, function: FunctionInfo) -> str | None:
         """`train_iter` of `for batch in train_iter`, also under `enumerate` and a progress bar."""
-        while isinstance(iterable, ast.Call) and last_name(iterable.func) in ("enumerate", "tqdm") and iterable.args:
-            iterable = iterable.args[0]
+        iterable = walked(iterable)
         name = last_name(iterable) or ""
-        if not isinstance(iterable, (ast.Name, ast.Attribute)) or not _iterates_batches(name):
+        if not isinstance(iterable, (ast.Name, ast.Attribute)) or not conventions.BATCH_ITERATORS.search(name):
             return None
         value = self.inference.frame_value(function, iterable)
         return name if value.kind in (Kind.UNKNOWN, Kind.METHOD) and value.function is None else None
@@ -145,7 +147,8 @@ class Loops:
                 continue
             value = self.inference.frame_value(function, iterator)
             gives_batches = value.element is not None and bool(value.element.sources)
-            named = conventions.BATCH_ITERATORS.search(last_name(iterator) or "") is not None
+            name = last_name(iterator) or ""
+            named = any(each.search(name) for each in (conventions.BATCH_ITERATORS, conventions.GIVES_BATCHES))
             if gives_batches or (not named and self.loader_in(iterator, function) is not None):
                 return dotted(iterator) or "the loader"
             if named and value.kind is Kind.UNKNOWN and self._is_run_on(loop, record.call, function):
@@ -265,7 +268,7 @@ class Loops:
 
     def _cuts_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> str | None:
         """`for i in range(0, n, size): batch = data[i : i + size]`: the text of the sliced device tensor."""
-        if _stride(loop) is None or not isinstance(loop.target, ast.Name):
+        if stride(loop.iter) is None or not isinstance(loop.target, ast.Name):
             return None
         for node in subtree(loop):
             if not isinstance(node, ast.Subscript):
@@ -279,8 +282,8 @@ class Loops:
 
     def _runs_in_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
         """`for start in range(0, n, batch_size): model(x[start : start + batch_size])`, also if `x` is not cut here."""
-        stride = _stride(loop)
-        if stride is None or not _BATCH_SIZE.search(last_name(stride) or "") or self._holds_batches(loop, function):
+        size = stride(loop.iter)
+        if size is None or not _BATCH_SIZE.search(last_name(size) or "") or self._holds_batches(loop, function):
             return False
         return any(
             self._runs_any_model(record, loop, function) or self._is_data_there(record, loop, function)
@@ -292,7 +295,7 @@ class Loops:
         iterable = loop.iter
         called = last_name(iterable.func) if isinstance(iterable, ast.Call) else None
         runs = [record for record in function.calls_made if self._runs_model(record, loop, function)]
-        if called in ("range", "trange"):
+        if counted(iterable) is not None:
             return bool(runs) and _evaluates_between_steps(function)
         value = self.inference.frame_value(function, iterable)
         if called in ("items", "values", "keys") or not _names_batches(iterable):
@@ -305,7 +308,7 @@ class Loops:
     def _moves_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
         """`for batch in batches: batch = batch.to(device); scorer.score(models, batch)`: each item goes to a model."""
         called = last_name(loop.iter.func) if isinstance(loop.iter, ast.Call) else None
-        if called in ("range", "trange", "items", "values", "keys"):
+        if counted(loop.iter) is not None or called in ("items", "values", "keys"):
             return False
         moved = items_moved(loop, function)
         item = element_of(self.inference.frame_value(function, loop.iter))
@@ -414,19 +417,8 @@ def _nexts(function: FunctionInfo) -> Iterator[tuple[CallRecord, ast.expr]]:
 
 def _counts(loop: ast.For | ast.AsyncFor) -> bool:
     """Whether the loop counts, also with a progress bar."""
-    node = loop.iter
-    while isinstance(node, ast.Call) and last_name(node.func) in conventions.LOADER_WRAPPERS - {"trange"} and node.args:
-        node = node.args[0]
-    return isinstance(node, ast.Call) and last_name(node.func) in ("range", "trange", "count")
-
-
-def _stride(loop: ast.For | ast.AsyncFor) -> ast.expr | None:
-    """`size` of `for i in range(0, n, size)`, also with a progress bar; None for other loops."""
-    node = loop.iter
-    while isinstance(node, ast.Call) and last_name(node.func) in conventions.LOADER_WRAPPERS - {"trange"} and node.args:
-        node = node.args[0]
-    counts = isinstance(node, ast.Call) and last_name(node.func) in ("range", "trange")
-    return node.args[2] if counts and len(node.args) == 3 else None  # type: ignore[attr-defined]
+    node = walked(loop.iter)
+    return counted(node) is not None or (isinstance(node, ast.Call) and last_name(node.func) == "count")
 
 
 def _speaks_of_dataset(node: ast.AST) -> bool:
@@ -475,11 +467,6 @@ def _names_model(record: CallRecord) -> bool:
     given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
     names = {last_name(each) or "" for each in given if isinstance(each, (ast.Name, ast.Attribute))}
     return any(name in conventions.MODEL_NAMES or name.removesuffix("s") in conventions.MODEL_NAMES for name in names)
-
-
-def _iterates_batches(name: str) -> bool:
-    """`train_iter`, `self.valid_iter`."""
-    return re.fullmatch(r"_?(?:train|val|valid|test|eval|data|batch|loader)_iter", name) is not None
 
 
 def _names_batches(iterable: ast.expr) -> bool:

@@ -55,6 +55,11 @@ class Progress:
     default. Then the first query of the cycle runs them all again, with the results of the round before, until each
     result is the one that was assumed. All of them are final then. A cycle may settle in more than one way. So its
     first query is the one of lowest rank, whichever was asked first.
+
+    One case is left where the order of questions decides. A query asks another one only for some results of a third;
+    the default of that one is such a result, and what it settles to is none. Then which queries belong to the cycle,
+    and so which one is first, depends on where the cycle was entered. Where all defaults are the least result, a cycle
+    settles in one way.
     """
 
     def __init__(self) -> None:

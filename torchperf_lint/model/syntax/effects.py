@@ -6,7 +6,7 @@ import ast
 import builtins
 from typing import TYPE_CHECKING
 
-from torchperf_lint.knowledge.torch_api import TENSOR_ONLY_METHODS
+from torchperf_lint.knowledge.torch_api import RESHAPE_IN_PLACE, TENSOR_ONLY_METHODS
 from torchperf_lint.model.syntax.device_tests import device_test
 from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import children
@@ -19,7 +19,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 GROWERS = frozenset("append add extend insert appendleft".split())
 """Methods that add elements to a list or set."""
 
-_CHANGE_RECEIVER = GROWERS | frozenset("update setdefault to cuda cpu".split())
+_CHANGE_RECEIVER = GROWERS | RESHAPE_IN_PLACE | frozenset("update setdefault to cuda cpu".split())
 _PLACE_NOTHING = frozenset(
     "no_grad enable_grad set_grad_enabled inference_mode autocast open nullcontext suppress profile record_function "
     "no_sync accumulate join catch_warnings patch raises warns".split()

@@ -310,8 +310,11 @@ def library_call(
         return iteration.iterated(node, name, arguments, keywords)
     if name in iteration.PAIRING:
         return iteration.paired(node, name, arguments, keywords)
-    if name in conventions.LOADER_WRAPPERS or root in ("tqdm", "tqdm.auto"):
-        return _wrapped(name, first)
+    is_bar = root.partition(".")[0] == "tqdm"
+    if is_bar and name == "trange":
+        return container(INTEGER)
+    if is_bar or name in conventions.LOADER_WRAPPERS:
+        return _wrapped(first)
     return Value(Kind.INSTANCE, ref=ref, created=node) if name[:1].isupper() else UNKNOWN
 
 
@@ -367,10 +370,8 @@ def _holding(holder: Value, arguments: list[Value]) -> Value:
     return holder._replace(element=join_all(arguments)) if arguments else holder
 
 
-def _wrapped(name: str, first: Value) -> Value:
+def _wrapped(first: Value) -> Value:
     """tqdm(loader), prefetch(loader): the same elements."""
-    if name == "trange":
-        return container(INTEGER)
     return first if first.kind in (Kind.LOADER, Kind.CONTAINER, Kind.PYTREE) else UNKNOWN
 
 

@@ -1,4 +1,4 @@
-"""What a call changes: a module that is moved in place, lists and dicts that grow, arguments that the callee fills."""
+"""What a call changes: a module that is moved in place, a tensor's shape, lists and dicts that are filled."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def fill(
 def mutate(
     evaluator: ExpressionValues, node: ast.Call, arguments: list[Value], keywords: dict[str, Value], env: Env
 ) -> None:
-    """Update what a call changes in its receiver: a moved module, a list that grew."""
+    """Update what a call changes in its receiver: a moved module, a list that grew, a tensor's shape."""
     if not isinstance(node.func, ast.Attribute):
         return
     path, name = dotted(node.func.value), node.func.attr
@@ -70,6 +70,8 @@ def mutate(
         env[path] = held
     if receiver.kind in (Kind.MODULE, Kind.METRIC) and name in _MOVES:
         hold(evaluator.frame, path, moved(node, receiver, name, arguments, keywords), env)
+    elif receiver.holds_tensors and name in torch_api.RESHAPE_IN_PLACE:
+        hold(evaluator.frame, path.removesuffix(".data"), receiver._replace(scalar=None, vector=None), env)
     elif receiver.kind is Kind.MODULE and receiver.ref in torch_api.HOLDERS and name in GROWERS and arguments:
         added = arguments[-1] if name != "extend" else element_of(arguments[-1])
         hold(evaluator.frame, path, added_to(receiver, None, added), env)

@@ -97,6 +97,9 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
         if contract is not None and contract.places(name) and not from_host:
             step = Because(function.node.lineno, contract.says)  # type: ignore[union-attr]
             value = records.promised(inference, value, (step,))
+        if contract is not None and contract.holder == name and value.cls is None and value.items is None:
+            step = Because(function.node.lineno, contract.says)  # type: ignore[union-attr]
+            value = records.of_step(value, contract.device, (step,))
         if name not in defaults and not from_host and (there := inference.placed(function)):
             value = placed(value, there)
         if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN:

@@ -5,9 +5,18 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.knowledge import conventions
+from torchperf_lint.knowledge import conventions, hooks
 from torchperf_lint.model import bounds
-from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, container, join_all, with_fields
+from torchperf_lint.model.domain.values import (
+    UNKNOWN,
+    Device,
+    Kind,
+    Origin,
+    Value,
+    container,
+    join_all,
+    with_fields,
+)
 from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.model.values.annotations import annotated
 from torchperf_lint.model.values.devices import moved
@@ -139,6 +148,15 @@ def _object(
     if not any(map(_holds_tensors, held.values())) or len(held) > bounds.MOST_ITEMS:
         return instance
     return with_fields(instance, held)
+
+
+def of_step(state: Value, device: Device, because: tuple[Because, ...]) -> Value:
+    """A framework's object that holds what the current step has: its loss, its batch, its outputs."""
+    data = Value(Kind.PYTREE, device, because=because, origin=Origin.BATCH)
+    loss = Value(Kind.TENSOR, device, dtype="float", because=because)
+    return with_fields(
+        state._replace(kind=Kind.INSTANCE), {hooks.HELD_LOSS: loss, **dict.fromkeys(hooks.HELD_DATA, data)}
+    )
 
 
 def promised(inference: ValueQuestions, instance: Value, because: tuple[Because, ...]) -> Value:
