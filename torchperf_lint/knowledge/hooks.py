@@ -10,7 +10,7 @@ class HookTable(NamedTuple):
 
     `bases` are last names of the base classes that make a class one of this kind; `roots` are prefixes that the
     qualified base must have; one of the two may be empty, which means any. `placed` are parameters whose tensors the
-    framework has moved to the device.
+    framework has moved to the device. `evaluates` says that only evaluations call them.
     """
 
     framework: str
@@ -18,6 +18,7 @@ class HookTable(NamedTuple):
     roots: tuple[str, ...]
     hot: frozenset[str]
     placed: frozenset[str]
+    evaluates: bool = False
 
 
 def _words(text: str) -> frozenset[str]:
@@ -125,7 +126,14 @@ HOOK_TABLES = (
         _words("loss loss_by_feat predict predict_by_feat forward"),
         _words("x feats inputs cls_score cls_scores bbox_pred bbox_preds"),
     ),
-    HookTable("MMEngine", _words("BaseMetric"), ("mmengine.",), _words("process"), _words("data_batch data_samples")),
+    HookTable(
+        "MMEngine",
+        _words("BaseMetric"),
+        ("mmengine.",),
+        _words("process"),
+        _words("data_batch data_samples"),
+        evaluates=True,
+    ),
     HookTable(
         "MONAI",
         _words("CumulativeIterationMetric IterationMetric"),

@@ -160,6 +160,7 @@ def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cla
                 Device.LIKELY,
                 tensors=table.placed,
                 origin=Origin.BATCH,
+                evaluates=table.evaluates,
             )
     if inference.cpu_only:
         return None
