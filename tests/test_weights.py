@@ -116,6 +116,14 @@ def test_what_only_evaluates_or_checks_says_so() -> None:
     }
 
 
+def test_what_is_off_by_default_names_what_nothing_sets() -> None:
+    assert {each.because[-1].text.partition(" by default")[0] for each in lowered_in("defaults")} == {
+        "`mask` is None",
+        "`smooth` is False",
+        "`--exact` is False",
+    }
+
+
 def lowered_in(case: str) -> list[Diagnostic]:
     """The findings of a case whose severity is lower than their rule's."""
     found = [each for report in reports(case) for each in report.diagnostics]

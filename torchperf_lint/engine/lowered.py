@@ -11,6 +11,7 @@ from torchperf_lint.engine.declare import Category
 from torchperf_lint.engine.device_queue import Queue
 from torchperf_lint.engine.drained import drained
 from torchperf_lint.engine.findings import Because, Loss, Severity
+from torchperf_lint.engine.left_off import left_off
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -58,6 +59,10 @@ def _reasons(rule: Rule, finding: Finding, hot_path: HotPath, way: Sequence[Link
         yield Lowered(Severity.NOTE, Because(here.statement.lineno, "what this check does is its meaning"))
     if here.node is not None:
         yield from _drained(rule, here, found)
+    for link in way:
+        off = left_off(link.model, link.statement)
+        if off is not None:
+            yield Lowered(Severity.NOTE if off.is_seen else Severity.WARNING, off.because)
     if hot_path.evaluates:
         row = hot_path.because[-1] if hot_path.because else Because(here.statement.lineno, "")
         yield Lowered(Severity.WARNING, Because(row.row, "nothing but evaluations is seen to run this", row.path))
