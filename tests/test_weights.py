@@ -104,7 +104,8 @@ def test_another_wait_for_the_same_work_is_named() -> None:
     assert texts == {"this row has already waited for the same work", "this row waits for the same work anyway"}
     behind = {row: each.behind for (row, _), each in found.items() if each.behind is not None}
     starts = {each.start: row for (row, _), each in found.items()}
-    assert {row: starts[start] for row, start in behind.items()} == {15: 13, 63: 61, 73: 70, 90: 86, 105: 104, 162: 161}
+    pairs = [(15, 13), (63, 61), (73, 70), (90, 86), (105, 104), (162, 161), (177, 176)]
+    assert sorted((row, starts[start]) for row, start in behind.items()) == pairs
 
 
 def test_what_only_evaluates_or_checks_says_so() -> None:

@@ -164,6 +164,14 @@ def _asks_for_accelerator(test: ast.expr) -> bool:
     return name in launches.ASKS_FOR_ACCELERATOR
 
 
+def _asks_for_tensor(test: ast.expr) -> bool:
+    """`torch.is_tensor(x)`, `isinstance(x, torch.Tensor)`: true where waits matter."""
+    if not isinstance(test, ast.Call):
+        return False
+    name = last_name(test.func)
+    return name == "is_tensor" or (name == "isinstance" and last_name(test.args[-1]) == "Tensor")
+
+
 class _Expressions:
     """The events of the expressions of one statement."""
 
@@ -177,8 +185,8 @@ class _Expressions:
         self._depth = depth
 
     def asks_device(self, node: ast.expr) -> bool:
-        """Whether the truth of the expression is that of a tensor on the device."""
-        return (self._on_device(node) and not isinstance(node, (ast.BoolOp, ast.Call))) or self._is_tensor_call(node)
+        """Whether the truth of the expression is that of a tensor on the device; a list of such has its own."""
+        return self._value(node).is_tensor and self._on_device(node)
 
     def events(self, node: ast.AST) -> Iterator[Event]:
         """The events of an expression, those of its parts first."""
@@ -198,8 +206,10 @@ class _Expressions:
             yield from self.events(first)
             if self.asks_device(first):
                 yield Event(first, waits=True)
+            straight = others[:1] if isinstance(node, ast.IfExp) and _asks_for_tensor(node.test) else []
             for other in others:
-                yield from (each._replace(certain=False) for each in self.events(other))
+                is_certain = other in straight
+                yield from (each._replace(certain=each.certain and is_certain) for each in self.events(other))
             return
         for child in children(node):
             yield from self.events(child)
@@ -221,11 +231,8 @@ class _Expressions:
         value = self._value(node)
         return value.device.on_accelerator and value.holds_tensors and not value.mixed
 
-    def _is_tensor_call(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Call) and self._on_device(node) and self._value(node).is_tensor
-
     def _is_mask(self, node: ast.expr) -> bool:
-        return self._on_device(node) and self._value(node).dtype == "bool"
+        return self.asks_device(node) and self._value(node).dtype == "bool"
 
     def _call(self, call: ast.Call) -> Iterator[Event]:
         """What the call itself does, once its arguments are there."""
@@ -248,8 +255,7 @@ class _Expressions:
         root = ref.partition(".")[0]
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
         if root in launches.HOST_ROOTS:
-            reads = ref in launches.READ_ON_HOST and any(map(self._on_device, given))
-            if reads:
+            if ref in launches.READ_ON_HOST and any(map(self.asks_device, given)):
                 yield Event(call, waits=True)
         elif ref in launches.WAIT or ref.endswith(".synchronize"):
             yield Event(call, waits=True)

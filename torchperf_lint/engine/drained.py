@@ -36,8 +36,19 @@ def drained(queue: Queue, model: Model, statement: ast.stmt, node: ast.expr, wor
         return Drained(Because(_row(before.node), "this row has already waited for the same work"), before.node)
     after = _first(_after(queue, model.place_of(statement), node))
     if after is not None and after.waits and not queue.is_part_of_reported(after.node):
+        if _reads(after.node, statement, node):
+            return None  # it may wait for nothing but what this part makes
         return Drained(Because(_row(after.node), "this row waits for the same work anyway"))
     return None
+
+
+def _reads(later: ast.AST, statement: ast.stmt, node: ast.expr) -> bool:
+    """Whether a later expression mentions the name that its statement gives to this one."""
+    if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is not node:
+        return False
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    bound = {ast.unparse(each) for each in targets}
+    return any(isinstance(each, ast.expr) and ast.unparse(each) in bound for each in subtree(later))
 
 
 def _row(node: ast.AST) -> int:
