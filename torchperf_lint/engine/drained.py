@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 _PASSES_ON = (ast.If, ast.With, ast.AsyncWith)
 _JUMPS = (ast.Return, ast.Continue, ast.Break)
+_FARTHEST = 20
+"""Statements and blocks between two waits: a file of many branches is not walked through for each of its findings."""
 
 
 class Drained(NamedTuple):
@@ -68,9 +71,11 @@ def _before(queue: Queue, place: Place, node: ast.expr) -> Iterator[Event]:
     if at is None:
         return
     yield from (each for each in reversed(own[:at]) if not each.waits)
-    for each in place.outwards():
-        for statement in reversed(each.before):
+    for each in itertools.islice(place.outwards(), _FARTHEST):
+        for statement in reversed(each.block[max(0, each.position - _FARTHEST) : each.position]):
             yield from (event for event in reversed(queue.of_statement(function, statement)) if not event.leaves)
+        if each.position > _FARTHEST:
+            return
         if isinstance(each.parent, _PASSES_ON):
             yield from reversed(queue.of_head(function, each.parent))
         elif not (isinstance(each.parent, ast.Try) and each.field == "body"):
@@ -86,11 +91,12 @@ def _after(queue: Queue, place: Place, node: ast.expr) -> Iterator[Event]:
     yield from (each for each in own[at + 1 :] if not each.waits)
     inside = queue.of_statement(function, place.statement)[len(own) :]
     yield from (each for each in inside if not each.waits and not each.leaves)
-    for each in place.outwards():
-        for statement in each.block[each.position + 1 :]:
+    for each in itertools.islice(place.outwards(), _FARTHEST):
+        later = each.block[each.position + 1 :]
+        for statement in later[:_FARTHEST]:
             yield from queue.of_statement(function, statement)
             if any(isinstance(part, _JUMPS) for part in subtree(statement)):
                 return
-        if not isinstance(each.parent, _PASSES_ON):
+        if not isinstance(each.parent, _PASSES_ON) or len(later) > _FARTHEST:
             return
         yield from queue.of_end(function, each.parent)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
+from torchperf_lint.model import bounds
 from torchperf_lint.model.syntax.arguments import given_for
 from torchperf_lint.model.syntax.names import last_name
 
@@ -35,7 +37,7 @@ class _Default(NamedTuple):
 def left_off(model: Model, statement: ast.stmt) -> LeftOff | None:
     """The first condition around a statement that is false by default, where nothing in the code sets it."""
     place = model.place_of(statement)
-    for test, wanted in _conditions(place):
+    for test, wanted in itertools.islice(_conditions(place), bounds.MOST_CONDITIONS):
         used: list[_Default] = []
         truth = _truth(model, place.function, test, used)
         if truth is not None and truth is not wanted and used:
@@ -48,7 +50,7 @@ def left_off(model: Model, statement: ast.stmt) -> LeftOff | None:
 def _conditions(place: Place) -> Iterator[tuple[ast.expr, bool]]:
     """The tests that lead to a statement within its function, and how they must turn out."""
     for each in place.outwards():
-        for earlier in each.before:
+        for earlier in each.block[max(0, each.position - bounds.MOST_CONDITIONS) : each.position]:
             if isinstance(earlier, ast.If) and not earlier.orelse and isinstance(earlier.body[-1], _JUMPS):
                 yield earlier.test, False
         if isinstance(each.parent, ast.If):
