@@ -93,3 +93,17 @@ def test_the_page_has_the_verdicts_of_maintainers(contact: ModuleType) -> None:
         assert f"| {number} | {' | '.join(cells)} |" in page
     packages = {(site.project, site.version) for sites in contact.rounds().values() for site in sites}
     assert {(row["project"], row["version"]) for row in rows} <= packages
+
+
+def test_severities_are_told_by_verdict(contact: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
+    severities = importlib.import_module("severities")
+    found = severities.judged()
+    assert len(found) == FINDINGS * len(contact.rounds())
+    assert {each.verdict for each in found} == set(severities.VERDICTS)
+    levels = {"right": "error", "debatable": "note", "wrong": severities.GONE}
+    lines = severities.table([severities.Weighed(each, levels[each.verdict]) for each in found]).splitlines()
+    counts = Counter(each.verdict for each in found)
+    assert lines[1].split() == ["right", str(counts["right"]), "0", "0", "0"]
+    assert lines[2].split() == ["debatable", "0", "0", str(counts["debatable"]), "0"]
+    assert lines[4] == "debatable among error: 0 (0%)"

@@ -56,8 +56,22 @@ def test_reads_of_one_statement_are_one_finding_with_parts() -> None:
 
 
 def test_reads_of_several_statements_are_not() -> None:
-    lines = ("out = model(x.cuda())", "print(out.max().item())", "", "print(out.min().item())")
+    lines = ("out = model(x.cuda())", "print(out.max().item())", "out = model(out)", "print(out.min().item())")
     assert rows(*lines, select=("TPL105",)) == [[("TPL105", 2)], [("TPL105", 4)]]
+
+
+def test_reads_behind_one_that_has_waited_are_its_parts() -> None:
+    lines = (
+        "out = model(x.cuda())",
+        "print(out.max().item())",
+        "",
+        "print(out.min().item())",
+        "log += out[0].tolist()",
+    )
+    (found,) = rows(*lines, select=("TPL105", "TPL107"))
+    assert found[:2] == [("TPL105", 2), ("TPL105", 4)]
+    severities = {each.row - 11: each.severity for each in findings(*lines, select=("TPL105",))[1]}
+    assert severities == {2: "error", 4: "note"}
 
 
 def test_parts_of_one_value_row_by_row_are_one_finding() -> None:
@@ -69,7 +83,12 @@ def test_parts_of_one_value_row_by_row_are_one_finding() -> None:
 
 
 def test_reads_of_other_values_are_not() -> None:
-    lines = ("one = model(x.cuda())", "two = model(x.cuda())", "print(one.max().item())", "print(two.max().item())")
+    lines = (
+        "one, two = x.cuda(), y.cuda()",
+        "a = model(one)",
+        "print(a.max().item())",
+        "print(model(two).max().item())",
+    )
     assert rows(*lines, select=("TPL105",)) == [[("TPL105", 3)], [("TPL105", 4)]]
 
 

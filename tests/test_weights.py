@@ -17,7 +17,7 @@ from linting import ROOT
 from test_cli import Faced
 from torchperf_lint.config import Settings
 from torchperf_lint.engine import registry
-from torchperf_lint.engine.findings import Because, Confidence, Cost, Loss, Rate, Severity, Unproven
+from torchperf_lint.engine.findings import Because, Confidence, Cost, Diagnostic, Loss, Rate, Severity, Unproven
 from torchperf_lint.engine.json_codec import plain_report, report_of
 from torchperf_lint.engine.project import check_paths
 from torchperf_lint.engine.runner import FileReport
@@ -96,6 +96,39 @@ def test_a_lowered_severity_has_its_reason_in_the_evidence() -> None:
         "the samples lie in memory, so that a batch is made at once",
         "the samples are made up",
     ]
+
+
+def test_another_wait_for_the_same_work_is_named() -> None:
+    found = {(each.row, each.code): each for report in reports("drained_queue") for each in report.diagnostics}
+    texts = {each.because[-1].text for each in found.values() if each.severity == "note"}
+    assert texts == {"this row has already waited for the same work", "this row waits for the same work anyway"}
+    behind = {row: each.behind for (row, _), each in found.items() if each.behind is not None}
+    starts = {each.start: row for (row, _), each in found.items()}
+    pairs = [(15, 13), (63, 61), (73, 70), (90, 86), (105, 104), (162, 161), (177, 176)]
+    assert sorted((row, starts[start]) for row, start in behind.items()) == pairs
+
+
+def test_what_only_evaluates_or_checks_says_so() -> None:
+    texts = {each.because[-1].text for case in ("checks", "evaluations") for each in lowered_in(case)}
+    assert texts == {
+        "what this check does is its meaning",
+        "nothing but evaluations is seen to run this",
+        "`scipy.ndimage.label(...)` works on the host in the same pass of the evaluation",
+    }
+
+
+def test_what_is_off_by_default_names_what_nothing_sets() -> None:
+    assert {each.because[-1].text.partition(" by default")[0] for each in lowered_in("defaults")} == {
+        "`mask` is None",
+        "`smooth` is False",
+        "`--exact` is False",
+    }
+
+
+def lowered_in(case: str) -> list[Diagnostic]:
+    """The findings of a case whose severity is lower than their rule's."""
+    found = [each for report in reports(case) for each in report.diagnostics]
+    return [each for each in found if each.severity != registry.find_rule(each.code).severity.value]
 
 
 def test_only_proven_findings_where_that_is_asked_for() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine import same_pass
 from torchperf_lint.engine.findings import Because, Confidence, Cost, Loss, Rate, Severity, Unproven
+from torchperf_lint.engine.lowered import Found, Link, Lowered, lowered
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.domain.values import Kind
@@ -40,42 +41,40 @@ class Weight(NamedTuple):
     confidence: Confidence
     because: tuple[Because, ...]
     about: str
+    behind: int | None = None  # the start of the finding that has waited for the same work
 
 
-def weigh(rule: Rule, finding: Finding, model: Model) -> Weight:
-    """The weight of a finding in the file of `model`."""
+def weigh(rule: Rule, finding: Finding, model: Model, found: Found = ()) -> Weight:
+    """The weight of a finding in the file of `model`; `found` are all findings in the file."""
     if rule.loses is None:
         return Weight(None, rule.severity, _confidence(finding.because), finding.because, "")
     because = (*finding.because, *_assumed(finding, model))
     hot_path = model.hot_path(finding.site)
     way = list(_way(model, finding.site, hot_path)) if rule.is_paid_here else []
     rate, severity = _rate(rule, way), rule.severity
-    lowered, minor = Severity.NOTE, finding.minor
+    reason = None if finding.minor is None else Lowered(Severity.NOTE, finding.minor)
     if hot_path is None and rate is Rate.ELEMENT and rule.loses is Loss.WAIT:
         row = finding.site.rows[0]
         if _runs_once(model, finding.site):
-            rate, minor = Rate.ONCE, Because(row, "this runs once: where a script starts, or an object is made")
+            rate, text = Rate.ONCE, "this runs once: where a script starts, or an object is made"
+            reason = Lowered(Severity.NOTE, Because(row, text))
         else:
-            lowered, minor = Severity.WARNING, Because(row, "nothing shows that every step runs this")
+            reason = Lowered(Severity.WARNING, Because(row, "nothing shows that every step runs this"))
     elif hot_path is not None and rule.loses in _DWARFED:
         slow = next(filter(None, (same_pass.slow_call(*each) for each in way)), None)
-        minor = minor if slow is None else _dwarfed_by(slow)
-    if minor is not None:
-        severity, because = severity.at_most(lowered), (*because, minor)
-    return Weight(Cost(rate, rule.loses), severity, _confidence(because), because, _about(model, finding))
+        if slow is not None:
+            reason = Lowered(Severity.NOTE, _dwarfed_by(slow))
+        reason = reason or lowered(rule, finding, hot_path, way, found)
+    if reason is not None:
+        severity = severity.at_most(reason.at_most)
+        because = because if reason.because is None else (*because, reason.because)
+    behind = None if reason is None else reason.behind
+    return Weight(Cost(rate, rule.loses), severity, _confidence(because), because, _about(model, finding), behind)
 
 
-class _Link(NamedTuple):
-    """A part of a statement on the way to a site, the site itself or a call that leads there, in a file's model."""
-
-    model: Model
-    statement: ast.stmt
-    node: ast.expr | None
-
-
-def _way(model: Model, site: Site, hot_path: HotPath | None) -> Iterator[_Link]:
+def _way(model: Model, site: Site, hot_path: HotPath | None) -> Iterator[Link]:
     """The site, and the calls that the evidence of its hot path names, the last one first."""
-    yield _Link(model, model.statement_of(site.node), model.ast_of(site.node))
+    yield Link(model, model.statement_of(site.node), model.ast_of(site.node))
     if hot_path is None or hot_path.loop is not None:
         return
     named = {(step.path or model.path, step.row) for step in hot_path.because}
@@ -84,7 +83,7 @@ def _way(model: Model, site: Site, hot_path: HotPath | None) -> Iterator[_Link]:
         passed.add(function)
         for record in model.home(function).possible_callers(function):
             if (record.function.path, record.call.lineno) in named:
-                yield _Link(model.home(record.function), record.statement, record.call)
+                yield Link(model.home(record.function), record.statement, record.call)
                 function = record.function
                 break
 
@@ -114,7 +113,7 @@ def _assumed(finding: Finding, model: Model) -> Iterator[Because]:
 # -- how often ---------------------------------------------------------------------------------------------------------
 
 
-def _rate(rule: Rule, way: Iterable[_Link]) -> Rate:
+def _rate(rule: Rule, way: Iterable[Link]) -> Rate:
     """How often the cost is paid: as the rule says, and as often as loops inside the step repeat the site."""
     rate = rule.rate or Rate.STEP
     if rate in (Rate.SELDOM, Rate.ONCE):

@@ -93,6 +93,7 @@ class Rule(NamedTuple):
     loses: Loss | None = None  # what a finding costs; None: nothing
     rate: Rate | None = None  # how often at least; None: in every step
     assumes: str = ""  # what an unsafe fix takes for granted, where the fix itself does not say so
+    works_first: bool = False  # the reported place gives the device work of its own, or a batch, and waits for that
 
     @property
     def is_paid_here(self) -> bool:
@@ -135,6 +136,7 @@ def rule(
     loses: Loss | None = None,
     rate: Rate | None = None,
     asks: tuple[str, ...] = (),
+    works_first: bool = False,
 ) -> Callable[[Check], Rule]:
     """Declare a rule.
 
@@ -144,6 +146,7 @@ def rule(
     `costs_at_use`: the report is where an object is created, and its evidence names the uses that cost time.
     `loses` says what a finding costs, where that is not what most rules of the category cost. `rate` says how often,
     where that is more often than the reported place runs, or less. With `costs=False` it costs no time or memory.
+    `works_first`: the reported place launches work or copies a batch, and waits for that though the queue be empty.
     `asks` names the packages (`torch`, `torchmetrics`) whose version the check queries with `model.target`.
     `message` may hold `{placeholders}` that each Finding's `fields` fill.
     `assumes` says what the user has to check where a fix is unsafe.
@@ -173,6 +176,7 @@ def rule(
             (loses or _LOSES[category]) if costs else None,
             rate,
             assumes,
+            works_first,
         )
         _refuse_bad(declared)
         return declared

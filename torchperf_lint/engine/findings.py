@@ -283,6 +283,7 @@ class Diagnostic(NamedTuple):
     confidence: Confidence = Confidence.PROVEN
     about: str = ""  # the name or path that its expression begins with: `losses` of `losses["x"].item()`
     no_fix: str | None = None  # the identifier of a NoFix
+    behind: int | None = None  # the start of the finding whose wait comes before it and drains the queue for it
 
 
 LATER = -1

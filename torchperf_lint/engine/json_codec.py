@@ -47,6 +47,7 @@ def _plain_diagnostic(each: Diagnostic) -> list[Any]:
     fix = each.fix
     return [
         [each.row, each.column, each.end_row, each.end_column, each.start, each.end, *each.noqa_rows],
+        each.behind,
         [each.code, each.name, each.severity, each.message, each.confidence.value, each.about],
         None if each.cost is None else [each.cost.rate.value, each.cost.loss.value],
         [list(step) for step in each.because],
@@ -64,7 +65,7 @@ def _plain_edit(edit: Edit) -> list[Any]:
 
 def _diagnostic(plain: Any, path: str) -> Diagnostic:
     match plain:
-        case [[*numbers], [*texts], cost, [*steps], fix]:
+        case [[*numbers], (int() | None) as behind, [*texts], cost, [*steps], fix]:
             row, column, end_row, end_column, start, end, first, last = _all(numbers, int)
             code, name, severity, message, confidence, about = _all(texts, str)
             return Diagnostic(
@@ -85,6 +86,7 @@ def _diagnostic(plain: Any, path: str) -> Diagnostic:
                 cost=None if cost is None else _cost(cost),
                 confidence=Confidence(confidence),
                 about=about,
+                behind=behind,
                 no_fix=fix if isinstance(fix, str) else None,
             )
     raise ValueError("this is no diagnostic")

@@ -119,9 +119,16 @@ def _judged(
             model = Model(analyzed, target)
         except Exception as error:
             return FileReport((), _broken(path, {"the model": error}))
+        raw: list[tuple[Rule, Finding]] = []
         for rule in triggered:
             try:
-                found.extend(diagnostic_of(rule, finding, source, model) for finding in rule.check(model))
+                raw.extend((rule, finding) for finding in rule.check(model))
+            except Exception as error:
+                broken[rule.code] = error
+        others = tuple(raw)
+        for rule, finding in raw:
+            try:
+                found.append(diagnostic_of(rule, finding, source, model, others))
             except Exception as error:
                 broken[rule.code] = error
         model.take_apart()
@@ -139,11 +146,13 @@ def may_speak(rule: Rule, target: Target) -> bool:
     return rule.torchmetrics is None or target.torchmetrics_is(rule.torchmetrics) is not False
 
 
-def diagnostic_of(rule: Rule, finding: Finding, source: Source, model: Model) -> Diagnostic:
-    """The finding as plain data; `model` answers for its file."""
+def diagnostic_of(
+    rule: Rule, finding: Finding, source: Source, model: Model, found: Sequence[tuple[Rule, Finding]] = ()
+) -> Diagnostic:
+    """The finding as plain data; `model` answers for its file, in which all rules have `found` these."""
     from torchperf_lint.engine.costs import weigh
 
-    site, weight = finding.site, weigh(rule, finding, model)
+    site, weight = finding.site, weigh(rule, finding, model, found)
     row, column = source.position(site.start)
     end_row, end_column = source.position(site.end)
     fix = finding.fix
@@ -165,6 +174,7 @@ def diagnostic_of(rule: Rule, finding: Finding, source: Source, model: Model) ->
         cost=weight.cost,
         confidence=weight.confidence,
         about=weight.about,
+        behind=weight.behind,
         no_fix=fix.identifier if isinstance(fix, NoFix) else None,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge import host_work as host_work_names
 from torchperf_lint.knowledge import slow_calls
 from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.domain.values import Kind
@@ -28,17 +29,45 @@ _OF_STEP = frozenset({"forward", "__init__", "__call__"})
 
 def slow_call(model: Model, statement: ast.stmt, node: ast.expr | None) -> CallRecord | None:
     """A call beside a part of a statement that takes seconds: it generates, saves, or goes over a whole loader."""
+    function = model.place_of(statement).function
+    return _beside(
+        model, statement, node, model.remember(("slow calls", function), lambda: _slow_calls(model, function))
+    )
+
+
+def host_work(model: Model, statement: ast.stmt, node: ast.expr | None) -> CallRecord | None:
+    """A call beside a part of a statement that works on the host, on the results of a step."""
+    function = model.place_of(statement).function
+    work = model.remember(("host work", function), lambda: set(_host_work(model, function)))
+    return _beside(model, statement, node, work)
+
+
+def _beside(model: Model, statement: ast.stmt, node: ast.expr | None, calls: set[ast.Call]) -> CallRecord | None:
+    """The first of these calls that a pass with the part of a statement runs, outside that part."""
     place = model.place_of(statement)
-    slow = model.remember(("slow calls", place.function), lambda: _slow_calls(model, place.function))
-    inside = set(subtree(node)) if slow and node is not None else set()
+    inside = set(subtree(node)) if calls and node is not None else set()
     return next(
         (
             record
-            for record in (_run(place.function, _of_pass(model, place)) if slow else ())
-            if record.call in slow and record.call not in inside
+            for record in (_run(place.function, _of_pass(model, place)) if calls else ())
+            if record.call in calls and record.call not in inside
         ),
         None,
     )
+
+
+def _host_work(model: Model, function: FunctionInfo) -> Iterator[ast.Call]:
+    """The calls in the function of what works on the host alone."""
+    for record in function.calls_made:
+        if last_name(record.call.func) in host_work_names.WORKS:
+            yield record.call
+        else:
+            callee = model.callee(record)
+            if (
+                callee.kind is Kind.LIBRARY
+                and (callee.ref or "").partition(".")[0] in host_work_names.WORKING_LIBRARIES
+            ):
+                yield record.call
 
 
 def _slow_calls(model: Model, function: FunctionInfo) -> set[ast.Call]:

@@ -11,7 +11,7 @@ class HookTable(NamedTuple):
     `bases` are last names of the base classes that make a class one of this kind; `roots` are prefixes that the
     qualified base must have; one of the two may be empty, which means any. `placed` are parameters whose tensors the
     framework has moved to the device. `holder` is a parameter whose attributes hold such tensors: one of the loss, and
-    others of any form.
+    others of any form. `evaluates` says that only evaluations call them.
     """
 
     framework: str
@@ -20,6 +20,7 @@ class HookTable(NamedTuple):
     hot: frozenset[str]
     placed: frozenset[str]
     holder: str | None = None
+    evaluates: bool = False
 
 
 HELD_LOSS = "loss"
@@ -133,7 +134,14 @@ HOOK_TABLES = (
         _words("loss loss_by_feat predict predict_by_feat forward"),
         _words("x feats inputs cls_score cls_scores bbox_pred bbox_preds"),
     ),
-    HookTable("MMEngine", _words("BaseMetric"), ("mmengine.",), _words("process"), _words("data_batch data_samples")),
+    HookTable(
+        "MMEngine",
+        _words("BaseMetric"),
+        ("mmengine.",),
+        _words("process"),
+        _words("data_batch data_samples"),
+        evaluates=True,
+    ),
     HookTable(
         "MONAI",
         _words("CumulativeIterationMetric IterationMetric"),

@@ -20,3 +20,12 @@ HOST_LIBRARIES = frozenset("numpy scipy sklearn skimage cv2 PIL pycocotools pand
 
 PUTS_TOGETHER = frozenset("array asarray asanyarray ascontiguousarray concatenate stack vstack hstack append".split())
 """Functions of these libraries that only make one array of their argument."""
+
+WORKING_LIBRARIES = HOST_LIBRARIES - {"numpy", "json", "csv"}
+"""Those of them whose functions take far longer than a copy from the device."""
+
+WORKS = frozenset(
+    "batch_decode linear_sum_assignment fromarray to_pil_image compute_metrics eval_map evaluate_predictions "
+    "run_coco_eval coco_evaluation imsave imwrite imread save_image write_video decode_predictions".split()
+)
+"""Functions of any owner that do: text, images, assignment problems, scores."""

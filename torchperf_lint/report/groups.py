@@ -1,4 +1,4 @@
-"""Findings of one cause: in one statement, about one expression, or about parts of one value, row by row."""
+"""Findings of one cause: in one statement, about one expression, parts of one value row by row, one drained queue."""
 
 from __future__ import annotations
 
@@ -32,22 +32,24 @@ class Group(NamedTuple):
 def grouped(found: Iterable[Diagnostic]) -> list[Group]:
     """The findings, sorted by path and place, as groups in the order of their first ones.
 
-    One cause have findings of one rule in one statement; findings of any rules about one expression; and findings of
-    one rule in statements on consecutive rows that are about parts of one value.
+    One cause have findings of one rule in one statement; findings of any rules about one expression; findings of
+    one rule in statements on consecutive rows that are about parts of one value; and waits that find the queue drained
+    by the wait of another finding.
     """
     groups: list[list[Diagnostic]] = []
     by_cause: dict[_Cause, list[Diagnostic]] = {}
     for each in found:
         statement, expression = ("statement", each.code, *each.noqa_rows), ("expression", each.start, each.end)
         follows = ("value", each.code, each.about, each.noqa_rows[0])
-        causes = [(each.path, *cause) for cause in (statement, expression, follows)]
+        causes = [(each.path, *cause) for cause in (statement, expression, follows, ("drains", each.behind))]
         group = next((by_cause[cause] for cause in causes if cause in by_cause), None)
         if group is None:
             group = []
             groups.append(group)
         group.append(each)
         precedes = (each.path, "value", each.code, each.about, each.noqa_rows[1] + 1)
-        by_cause.update(dict.fromkeys((*causes[:2], *((precedes,) if each.about else ())), group))
+        drains = (each.path, "drains", each.start)
+        by_cause.update(dict.fromkeys((*causes[:2], drains, *((precedes,) if each.about else ())), group))
     return list(map(_group, groups))
 
 

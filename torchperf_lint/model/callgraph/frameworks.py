@@ -164,6 +164,7 @@ def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cla
                 tensors=table.placed,
                 origin=Origin.BATCH,
                 holder=table.holder,
+                evaluates=table.evaluates,
             )
     if inference.cpu_only:
         return None

@@ -22,6 +22,7 @@ class Contract(NamedTuple):
     row: int | None = None  # of the call that passes the function to the framework, and that call's file
     path: str | None = None
     holder: str | None = None  # a parameter whose attributes hold the loss, the batch and the outputs, on the device
+    evaluates: bool = False  # only evaluations call it, whatever its name
     is_likely: bool = False  # by what the class looks like: no framework is known to call it
 
     def places(self, name: str) -> bool:

@@ -56,7 +56,7 @@ class HotPath(NamedTuple):
     `loop` is the enclosing batch loop of the same function (None: the function itself is called per step); `frequency`
     says what repeats it, and `because` is the evidence. `function` names the hook or function that is called in every
     step, where no loop in the same function repeats it. `each` names the targets of an inner loop around the statement,
-    which then runs several times per step.
+    which then runs several times per step. `only_evaluates`: a framework calls the function in evaluations alone.
     """
 
     loop: ast.For | ast.AsyncFor | ast.While | None
@@ -64,11 +64,12 @@ class HotPath(NamedTuple):
     because: tuple[Because, ...]
     function: str = ""
     each: str = ""
+    only_evaluates: bool = False
 
     @property
     def evaluates(self) -> bool:
-        """Whether names indicate that an evaluation repeats it."""
-        return self.frequency is Frequency.EVALUATION_LOOP or names_evaluation(self.function)
+        """Whether names, or the framework that calls it, indicate that an evaluation repeats it."""
+        return self.only_evaluates or self.frequency is Frequency.EVALUATION_LOOP or names_evaluation(self.function)
 
     @property
     def trains(self) -> bool:

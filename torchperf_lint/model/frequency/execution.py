@@ -396,7 +396,7 @@ class ExecutionFrequency:
         if contract is not None and contract.hot:
             step = Unproven if contract.is_likely else Because
             says = step(contract.row or row, contract.says, contract.path or self.inference.index.path)
-            return HotPath(None, Frequency.HOOK, (says,), function.name)
+            return HotPath(None, Frequency.HOOK, (says,), function.name, only_evaluates=contract.evaluates)
         qualified = f"{function.cls.name}.{function.name}" if function.cls is not None else function.name
         if function.name in self.hot_functions or qualified in self.hot_functions:
             says = Because(row, "configured as a hot function", self.inference.index.path)

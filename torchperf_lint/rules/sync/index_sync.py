@@ -36,6 +36,7 @@ _WAITS = {
     summary="an index, a size or a number to be written crosses between host and device in every step",
     message="`{place}` {waits}, {where}",
     severity=Severity.ERROR,
+    works_first=True,
     fix=Safety.SAFE,
     assumes="no traced graph has to serve another device, and no attribute on the way to it is a property",
     asks=("torch",),

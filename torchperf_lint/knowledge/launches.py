@@ -1,0 +1,76 @@
+"""What launches much work on the device, what launches little or none, and what waits for it."""
+
+from __future__ import annotations
+
+HOST_ROOTS = frozenset(
+    "builtins math numpy scipy sklearn skimage cv2 PIL pycocotools pandas matplotlib json csv os sys time datetime "
+    "logging warnings random collections itertools functools operator typing dataclasses contextlib copy pathlib re "
+    "string enum numbers inspect io shutil statistics string textwrap types uuid tqdm loguru rich".split()
+)
+"""Libraries that launch nothing on the device, by the first part of a function's qualified name."""
+
+READ_ON_HOST = frozenset(
+    (*(f"builtins.{name}" for name in ("float", "int", "bool", "max", "min", "print", "str", "format", "sorted")),)
+)
+"""Functions of Python that read a tensor's numbers."""
+
+WAIT = frozenset(
+    (
+        *(f"torch.{name}.synchronize" for name in ("accelerator", "cuda", "npu", "xpu", "hpu", "mps")),
+        *(f"torch.linalg.{name}" for name in "cholesky eig eigh eigvalsh inv lstsq matrix_rank pinv solve svd".split()),
+        *(f"torch.{name}" for name in ("cholesky_inverse", "inverse", "pinverse", "svd")),
+    )
+)
+"""Functions that wait for all that is queued, and for what they compute: those of `linalg` look for errors."""
+
+ASKS_FOR_ACCELERATOR = frozenset("cuda use_cuda is_cuda is_available has_cuda".split())
+"""Names of flags, and of a function, that are true where there is a device to wait for."""
+
+QUIET_ROOTS = (
+    "torch.amp.",
+    "torch.autocast",
+    "torch.autograd.profiler.",
+    "torch.backends.",
+    "torch.cuda.amp.",
+    "torch.cuda.",
+    "torch.enable_grad",
+    "torch.inference_mode",
+    "torch.manual_seed",
+    "torch.no_grad",
+    "torch.profiler.",
+    "torch.set_grad_enabled",
+    "torch.distributed.get_",
+    "torch.distributed.is_",
+)
+"""Functions of torch with these prefixes launch nothing."""
+
+SMALL_FUNCTIONS = frozenset(
+    "FloatTensor Generator LongTensor Size Tensor abs add all allclose amax amin any arange argmax argmin as_tensor "
+    "asarray atleast_1d bitwise_and bitwise_not bitwise_or broadcast_to bucketize cat ceil chunk clamp clip clone "
+    "concat concatenate cos count_nonzero cross cumprod cumsum deg2rad detach device diag diagonal diff dim div dtype "
+    "empty empty_like eq equal exp expand eye finfo flatten flip floor full full_like gather ge gt histc hstack iinfo "
+    "index_select is_complex is_floating_point is_tensor isclose isfinite isinf isnan isneginf isposinf item le lerp "
+    "linspace log log10 log1p log2 log_softmax logical_and logical_not logical_or logical_xor logsigmoid logspace "
+    "logsumexp lt masked_fill max maximum mean median meshgrid min minimum moveaxis movedim mul multiply nan_to_num "
+    "narrow ne neg norm normalize not_equal numel one_hot ones ones_like outer pad permute pow prod rad2deg rand "
+    "rand_like randint randn randn_like randperm ravel reciprocal relu remainder reshape roll round rsqrt scatter "
+    "scatter_add select sigmoid sign sin softmax softplus split sqrt square squeeze stack std sub subtract sum "
+    "swapaxes t take tan tanh tensor tile tolist transpose tril triu trunc unbind unsqueeze var vector_norm "
+    "view_as_complex view_as_real vstack where zeros zeros_like".split()
+)
+"""Functions of torch, and of its functional module, whose kernels are few and short: by their last names."""
+
+HEAVY_METHODS = frozenset(
+    "addbmm addmm addmm_ addmv argsort backward baddbmm bmm cholesky cholesky_inverse cholesky_solve det eig geqrf "
+    "inverse istft kthvalue logdet lstsq lu lu_solve matmul matrix_exp matrix_power mm mode msort mv orgqr ormqr "
+    "pinverse qr slogdet smm solve sort sspaddmm stft svd symeig triangular_solve".split()
+)
+"""Methods of tensors that launch more than a few short kernels, by what they compute."""
+
+QUIET_METHODS = frozenset(
+    "add append appendleft clear copy count critical debug discard endswith error exception extend format get index "
+    "info insert is_set isdigit items join keys log lower lstrip perf_counter pop popitem popleft remove replace "
+    "rstrip set_description set_postfix setdefault split startswith strip update upper values warn warning write "
+    "zero_grad".split()
+)
+"""Methods of objects of unknown class that launch nothing, by names that containers, texts and loggers use."""
