@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 _ASKS_ITS_ARGUMENT = frozenset({"builtins.bool"})
 _ASKS_ITS_ELEMENTS = frozenset({"builtins.any", "builtins.all", "builtins.sorted"})
 _COMPARES_ARGUMENTS = frozenset({"builtins.max", "builtins.min"})
-_BUILTINS = frozenset({"bool", "any", "all", "sorted", "max", "min"})
+_GO_OVER = frozenset({"any", "all", "sorted", "max", "min"})
+_BUILTINS = _GO_OVER | {"bool"}
 _WHOLES = (ast.Is, ast.IsNot)
 _WITHIN = (ast.In, ast.NotIn)
 
@@ -67,7 +68,7 @@ def hot_truths(model: Model) -> Iterator[Truth]:
         return [node for node in _asked(statement, called) if not _is_flag(node, function)]
 
     def asks_the_device(node: ast.expr, values: Mapping[ast.expr, Value]) -> bool:
-        value = _asked_of(_tensor_asked(node, called, values), values)
+        value = _asked_of(node, _tensor_asked(node, called, values), values)
         return value.device.on_accelerator and value.holds_tensors
 
     for found in model.hot_expressions(asked, asks_the_device):
@@ -79,13 +80,14 @@ def hot_truths(model: Model) -> Iterator[Truth]:
         shown = (takes_tensors and not values[tensor].mixed) or _is_asked(model, found.function, tensor, values)
         site = model.site_at(node, found.statement) if shown else None
         if site is not None:
-            yield Truth(site, calls, found.hot_path, _asked_of(tensor, values).because)
+            yield Truth(site, calls, found.hot_path, _asked_of(node, tensor, values).because)
 
 
-def _asked_of(tensor: ast.expr | None, values: Mapping[ast.expr, Value]) -> Value:
-    """The value that is tested or compared; of a list or tuple, that of its items."""
+def _asked_of(node: ast.expr, tensor: ast.expr | None, values: Mapping[ast.expr, Value]) -> Value:
+    """The value that is tested or compared; the items of a list or tuple where a function goes over them."""
     value = UNKNOWN if tensor is None else values.get(tensor, UNKNOWN)
-    is_row = value.kind is Kind.CONTAINER and value.ref in ("list", "tuple")
+    goes_over = isinstance(node, ast.Call) and last_name(node.func) in _GO_OVER
+    is_row = goes_over and value.kind is Kind.CONTAINER and value.ref in ("list", "tuple")
     return (value.element or UNKNOWN) if is_row else value
 
 
