@@ -25,7 +25,7 @@ def orders_streams(code: Code) -> bool:
 
 def has_streams(code: Code) -> bool:
     """Whether the code works on streams of its own: what is queued on one is not done for another."""
-    own = code.names("cuda.stream") or code.calls_ending_in("Stream")
+    own = code.names("cuda.stream") or code.calls("Stream", "ExternalStream")
     return own or code.speaks_of("wait_stream", "wait_event", "record_stream")
 
 
