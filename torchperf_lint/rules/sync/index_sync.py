@@ -37,8 +37,8 @@ _WAITS = {
     message="`{place}` {waits}, {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
-    assumes="no other stream reads the copy too early, what is moved is a tensor, no attribute on the way is a property, "
-    "and no traced graph has to serve another device",
+    assumes="no other stream reads the copy too early, what is moved is a tensor, no attribute on the way is a "
+    "property, and no traced graph has to serve another device",
     asks=("torch",),
     triggers=(("[", "range(", "zeros(", "ones(", "empty(", "full(", "view(", "expand(", "repeat("),),
 )
