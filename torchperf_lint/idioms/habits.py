@@ -23,6 +23,12 @@ def orders_streams(code: Code) -> bool:
     return code.speaks_of(*timing.ORDER_STEMS) or code.names("cuda.stream") or code.calls_ending_in("Stream")
 
 
+def has_streams(code: Code) -> bool:
+    """Whether the code works on streams of its own: what is queued on one is not done for another."""
+    own = code.names("cuda.stream") or code.calls("Stream", "ExternalStream")
+    return own or code.speaks_of("wait_stream", "wait_event", "record_stream")
+
+
 def measures_time(code: Code) -> bool:
     """Whether the code reads a clock."""
     is_clock = code.names("time.time") or code.calls("monotonic") or code.calls_ending_in("Timer")

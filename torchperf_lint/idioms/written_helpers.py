@@ -29,18 +29,26 @@ class Helper(NamedTuple):
 SENT = Helper(
     "_sent",
     (
-        "def _sent(tensor, device):",
+        "def _sent(tensor, device: {torch}.device):",
         '    """The tensor on the device; a GPU copies it from pinned memory, and nobody waits for that."""',
-        "    plain = type(tensor) is {torch}.Tensor and tensor.is_cpu and tensor.layout == {torch}.strided",
-        '    if not plain or device is None or {torch}.device(device).type != "cuda":',
-        "        return tensor.to(device)",
-        "    pinned = {torch}.empty_like(tensor, pin_memory=True).copy_(tensor)",
-        "    return pinned.to(device, non_blocking=True)",
+        "    if not {torch}.jit.is_scripting():",
+        '        compiler = getattr({torch}, "compiler", None)',
+        '        asked = hasattr(compiler, "is_compiling")',
+        '        compiled = compiler.is_compiling() if asked else hasattr({torch}, "compile")',
+        "        eager = not (compiled or {torch}.jit.is_tracing()) and {torch}.cuda.is_initialized()",
+        "        known = eager and type(tensor) is {torch}.Tensor and isinstance(device, (str, int, {torch}.device))",
+        "        dense = known and tensor.is_cpu and tensor.layout == {torch}.strided",
+        '        if dense and {torch}.device(device).type == "cuda":',
+        "            pinned = {torch}.empty_like(tensor, pin_memory=True).copy_(tensor)",
+        "            return pinned.to(device, non_blocking=True)",
+        "    return tensor.to(device)",
     ),
 )
 """What copies a tensor to a device without a wait; rules do not look at the copies that it makes itself.
 
-Subclasses of tensors take the plain path, since a copy may be of another class; so does None, which is no device.
+Whatever is in doubt takes the plain path: subclasses of tensors, as a copy may be of another class; None, dtypes and
+tensors in the place of a device; a process without CUDA, where pinning is another error; graphs that are traced,
+exported or compiled, also by torch 2.0, whose compiler does not say that it runs. TorchScript compiles but that path.
 """
 
 

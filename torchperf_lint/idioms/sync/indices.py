@@ -9,9 +9,9 @@ from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import evaluating, surroundings
 from torchperf_lint.idioms.layout import has_own_elements, is_written_through
 from torchperf_lint.idioms.scripting import may_be_scripted
-from torchperf_lint.idioms.sync.drawn_places import copied_once
 from torchperf_lint.idioms.sync.indexing import Use
 from torchperf_lint.idioms.sync.places import may_be_number
+from torchperf_lint.idioms.transfer import pinned_copies
 from torchperf_lint.idioms.transfer.construction import built_on_host, is_pure
 from torchperf_lint.idioms.transfer.uploads import makes_on_device
 from torchperf_lint.idioms.written_helpers import SENT, defined
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SPANS = (Kind.NUMBER, Kind.NONE)
 _VIEWS = VIEW_METHODS | {"detach"}
 _TITLE_SENT = "copy the places from pinned memory, and do not wait"
-_ASSUMES_SENT = "nothing compiles or exports the code"
+_ASSUMES_SENT = pinned_copies.ASSUMES
 _ASSUMES_ARRAYS = (
     f"{_ASSUMES_SENT}, and an array holds integers of 32 or 64 bits or truth values, also where it is empty"
 )
@@ -54,18 +54,21 @@ def without_copy(model: Model, place: Costly) -> Fix | NoFix:
         if len(on_host) == 1 and isinstance(on_host[0], cst.List)
         else _made_there(model, indexed, subscript, on_host)
     )
-    return fix if isinstance(fix, Fix) else _sent(model, indexed, subscript, on_host) or fix
+    sent = _sent(model, indexed, subscript, on_host)
+    return fix if sent is None else pinned_copies.safer(fix, sent)
 
 
 def _sent(model: Model, indexed: Indexed, subscript: cst.Subscript, on_host: list[cst.BaseExpression]) -> Fix | None:
     """`x[_sent(places, x.device)]` for `x[places]`: copied from pinned memory, without a wait."""
     owner, tree = _whole(model, subscript.value), indexed.site.tree
     torch = model.name_of("torch", indexed.site)
-    if may_be_scripted(model, indexed.function) or makes_on_device(model) or torch is None or not tree.lossless:
+    held, again = model.value(owner), evaluating.written_twice(model, owner)
+    if makes_on_device(model) or torch is None or not tree.lossless:
         return None
-    held = model.value(owner)
     is_there = held.holds_tensors and held.device.on_accelerator  # nothing else takes places of the host as an index
-    if evaluating.written_twice(model, owner) is None or not is_pure(model, owner) or not is_there:
+    if again is None or not is_pure(model, owner) or not is_there:
+        return None
+    if may_be_scripted(model, indexed.function) and not held.is_tensor:
         return None
     changed: list[tuple[Edit, ...] | Edit | None] = [
         defined(model, SENT, torch, model.statement_of(indexed.site.node)),
@@ -79,7 +82,8 @@ def _sent(model: Model, indexed: Indexed, subscript: cst.Subscript, on_host: lis
     together = edits.together(*changed)
     has_arrays = any(model.value(node).kind is Kind.NUMPY for node in on_host)
     assumes = _ASSUMES_ARRAYS if has_arrays else _ASSUMES_SENT
-    return None if together is None else Fix(_TITLE_SENT, Safety.UNSAFE, together, assumes)
+    grade = Safety.UNSAFE if has_arrays else pinned_copies.safest(model, same=held.is_tensor).at_worst(again)
+    return None if together is None else Fix(_TITLE_SENT, grade, together, assumes)
 
 
 def _as_places(model: Model, indexed: Indexed, node: cst.BaseExpression, torch: str) -> str | None:
@@ -116,10 +120,7 @@ def _made_there(
     for node in on_host:
         built = built_on_host(model, node)
         if built is None or built.ref != "torch.arange":
-            part = model.ast_of(node)
-            if part is None or isinstance(node, cst.Call):
-                return NoFix.FORM
-            return copied_once(model, indexed, part, edits.text_of(indexed.site.tree, owner))
+            return NoFix.FORM
         if not (model.value(built.call).dtype or "").startswith("int"):
             return NoFix.DTYPE_UNKNOWN
         device = f"device={edits.text_of(indexed.site.tree, owner)}.device"

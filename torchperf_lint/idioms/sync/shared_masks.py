@@ -9,8 +9,9 @@ from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import placing, surroundings, writes
 from torchperf_lint.idioms.scripting import may_be_scripted
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.handles import names_bound_in
+from torchperf_lint.model.handles import names_bound_in, names_in
 from torchperf_lint.syntax import cst, edits
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,26 +27,42 @@ _INDEXED = (Kind.TENSOR, Kind.PYTREE)
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 _MAYBE = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
-_DIMENSION = "the mask has at least one dimension"
+_SUSPENDS = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
+"""Where other code may run before the function goes on, and write to the mask."""
+
+_COMPARES = (
+    ast.Name,
+    ast.Constant,
+    ast.Compare,
+    ast.UnaryOp,
+    ast.BinOp,
+    ast.operator,
+    ast.unaryop,
+    ast.cmpop,
+    ast.Load,
+)
+"""All that a mask may consist of that is compared anew for each read."""
+
+_ASSUMES = "what is indexed is a tensor, nothing else writes to the mask, and no error in its shape is caught"
 
 
 class _Group(NamedTuple):
     """Reads through one mask, of which the first runs whenever the others do."""
 
-    mask: str
+    mask: ast.expr
     reads: list[Indexed]
     statements: list[ast.stmt]  # those of the first read's block, from the first read to the last
 
 
 def read_together(model: Model, masks: Iterable[tuple[Indexed, ast.expr]]) -> dict[int, Fix | NoFix]:
     """By the start of each subscript that shares its mask with others of its block: the fix for all of them."""
-    by_name: dict[tuple[FunctionInfo, str], list[Indexed]] = {}
+    by_text: dict[tuple[FunctionInfo, str], list[Indexed]] = {}
     for indexed, mask in masks:
-        if isinstance(mask, ast.Name) and len(indexed.parts) == 1 and _is_plain(indexed, mask):
-            by_name.setdefault((indexed.function, mask.id), []).append(indexed)
+        if len(indexed.parts) == 1 and _is_plain(indexed, mask) and _is_named(indexed.function, mask):
+            by_text.setdefault((indexed.function, ast.unparse(mask)), []).append(indexed)
     found: dict[int, Fix | NoFix] = {}
-    for (_, name), reads in by_name.items():
-        for group in _groups(model, name, reads):
+    for reads in by_text.values():
+        for group in _groups(model, reads):
             # TorchScript does not index by a tuple of tensors.
             fix = NoFix.SCRIPTED if may_be_scripted(model, group.reads[0].function) else _places_first(model, group)
             if fix is not None:
@@ -59,7 +76,22 @@ def _is_plain(indexed: Indexed, mask: ast.expr) -> bool:
     return held.kind in _INDEXED and not held.mixed and value.dtype == "bool" and value.scalar is not True
 
 
-def _groups(model: Model, name: str, reads: list[Indexed]) -> Iterator[_Group]:
+def _is_named(function: FunctionInfo, mask: ast.expr) -> bool:
+    """Whether the mask is a local name, or one comparison of local names and numbers, as `labels == 0`."""
+    parts = list(subtree(mask))
+    names = {each.id for each in parts if isinstance(each, ast.Name)}
+    chained = any(isinstance(each, ast.Compare) and len(each.ops) > 1 for each in parts)
+    elsewhere = (each.names for each in function.nodes if isinstance(each, (ast.Global, ast.Nonlocal)))
+    return (
+        all(isinstance(each, _COMPARES) for each in parts)
+        and not chained
+        and names.issubset(function.bound_names)
+        and names.isdisjoint(name for each in elsewhere for name in each)
+    )
+
+
+def _groups(model: Model, reads: list[Indexed]) -> Iterator[_Group]:
+    names = {*names_in(reads[0].parts[0])}
     waiting = sorted(reads, key=lambda read: read.site.start)
     while len(waiting) > 1:
         first = waiting.pop(0)
@@ -71,12 +103,12 @@ def _groups(model: Model, name: str, reads: list[Indexed]) -> Iterator[_Group]:
             position = _position_in(model, place.block, read.statement)
             if position is not None and position >= place.position:
                 between = place.block[place.position : position + 1]
-                if any(name in names_bound_in(each) for each in between):
+                if any(names & names_bound_in(each) for each in between):
                     break
                 members.append(read)
                 last = position
         if len(members) > 1:
-            yield _Group(name, members, place.block[place.position : last + 1])
+            yield _Group(first.parts[0], members, place.block[place.position : last + 1])
             waiting = [read for read in waiting if read not in members]
 
 
@@ -99,15 +131,43 @@ def _position_in(model: Model, block: Sequence[ast.stmt], statement: ast.stmt) -
 
 def _places_first(model: Model, group: _Group) -> Fix | None:
     first = group.reads[0]
-    if writes.may_write(model, first.function, [first.parts[0]], group.statements):
+    tensors = [each for each in subtree(group.mask) if isinstance(each, ast.Name)]
+    if writes.may_write(model, first.function, tensors, group.statements):
         return None
-    name = surroundings.new_name(model, first.function, f"{group.mask}_places")
-    line = f"{name} = {group.mask}.nonzero(as_tuple=True)"
+    mask, lines = ast.unparse(group.mask), []
+    if not isinstance(group.mask, ast.Name):
+        mask = surroundings.new_name(model, first.function, "chosen")
+        lines.append(f"{mask} = {edits.text_of(first.site.tree, first.site.node.slice[0].slice.value)}")
+    name = surroundings.new_name(model, first.function, f"{mask}_places")
+    # A mask without dimensions adds one, and has no places.
+    value = first.value(group.mask)
+    otherwise = "" if value.scalar is False or value.vector is True else f" if {mask}.dim() else {mask}"
+    lines.append(f"{name} = {mask}.nonzero(as_tuple=True){otherwise}")
     changed = edits.together(
-        placing.beside(model, first.statement, [line], behind=False),
+        placing.beside(model, first.statement, lines, behind=False),
         *(_through(read, name) for read in group.reads),
     )
-    return None if changed is None else Fix("find the mask's places once", Safety.UNSAFE, changed, _DIMENSION)
+    return None if changed is None else Fix("find the mask's places once", _grade(model, group), changed, _ASSUMES)
+
+
+def _grade(model: Model, group: _Group) -> Safety:
+    """SAFE where only tensors are indexed, which take places, and nobody sees or catches what happens in between."""
+    inside = [each for statement in group.statements for each in subtree(statement)]
+    safe = (
+        all(_is_tensor(model, read) for read in group.reads)
+        and not any(isinstance(each, _SUSPENDS) for each in inside)
+        and not any(surroundings.may_be_caught(model, read.site) for read in group.reads)
+    )
+    return Safety.SAFE if safe else Safety.UNSAFE
+
+
+def _is_tensor(model: Model, read: Indexed) -> bool:
+    """Whether a tensor is indexed for certain, and not a batch of its own class, which may take masks alone."""
+    owner = read.node.value
+    value = read.value(owner)
+    if value.kind is Kind.TENSOR or writes.collates_tensors(value):
+        return True
+    return isinstance(owner, ast.Name) and writes.acts_as_tensor(model, owner.id, read.site)
 
 
 def _through(read: Indexed, name: str) -> Edit | None:

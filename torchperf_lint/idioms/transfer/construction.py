@@ -253,7 +253,7 @@ def build_there(model: Model, move: Move, built: Built) -> tuple[tuple[Edit, ...
         return NoFix.FORM
     if _shares_rows(move.moved) and _needs_own_rows(model, move):
         return NoFix.USED_OTHERWISE
-    if not tree.lossless or _in_format_string(model, move.site.node):
+    if not tree.lossless or in_format_string(model, move.site.node):
         return NoFix.NO_ROOM
     text, grade = place
     cast_to = move.device if move.like else move.dtype
@@ -308,19 +308,6 @@ def _own_dtype(built: Built) -> str | None:
     number = data.elements[0].value if isinstance(data, cst.List) and data.elements else None
     number = number.expression if isinstance(number, cst.UnaryOperation) else number
     return None if dtype == FILLABLE["torch.Tensor"] and isinstance(number, cst.Float) else dtype
-
-
-def reckoned_there(model: Model, move: Move, maker: Maker) -> tuple[Edit, ...] | None:
-    """Give the maker of a moved expression the move's device and delete the move; None if it is made elsewhere."""
-    tree, place, made = move.site.tree, device_text(model, move), model.ast_of(move.moved)
-    if place is None or not move.plain or not tree.lossless or _in_format_string(model, move.site.node):
-        return None
-    if made is None or maker.call not in subtree(made) or move.like or move.dtype is not None:
-        return None
-    call = next((each for each in shape.calls_in(move.moved) if model.ast_of(each) is maker.call), None)
-    if call is None or model.value(call.func).ref not in torch_api.FACTORIES:
-        return None
-    return edits.together(edits.add_argument(tree, call, f"device={place[0]}"), _drop_call(tree, move, ""))
 
 
 FILLABLE = {
@@ -405,7 +392,7 @@ def _gives_parameters(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Call) and not node.args and shape.method_name(node) in ("parameters", "buffers")
 
 
-def _in_format_string(model: Model, node: cst.CSTNode) -> bool:
+def in_format_string(model: Model, node: cst.CSTNode) -> bool:
     """Whether the node is in an f-string, whose text the quotes of a new string literal may end."""
     parent = model.parent(node)
     while parent is not None:

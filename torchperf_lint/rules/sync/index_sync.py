@@ -38,7 +38,8 @@ _WAITS = {
     severity=Severity.ERROR,
     works_first=True,
     fix=Safety.SAFE,
-    assumes="no traced graph has to serve another device, and no attribute on the way to it is a property",
+    assumes="no other stream reads the copy too early, what is moved is a tensor, no attribute on the way is a "
+    "property, and no traced graph has to serve another device",
     asks=("torch",),
     triggers=(("[", "range(", "zeros(", "ones(", "empty(", "full(", "view(", "expand(", "repeat("),),
 )

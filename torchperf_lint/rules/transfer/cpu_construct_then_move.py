@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.caches import filled_once
-from torchperf_lint.idioms.transfer import hoisting, pinned_copies
+from torchperf_lint.idioms.transfer import pinned_copies
 from torchperf_lint.idioms.transfer.construction import (
     build_there,
     built_on_host,
     made_here,
     makers_on_host,
-    reckoned_there,
 )
 from torchperf_lint.idioms.transfer.transfers import hot_moves
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.idioms.transfer.construction import Built
-    from torchperf_lint.idioms.transfer.hostmade import Maker
     from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import Model
 
@@ -47,28 +45,29 @@ def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
         built = built_on_host(model, move.moved)
         if (built is not None and built.packs) or filled_once(model, move.site):
             continue
-        fix: Fix | NoFix = NoFix.FORM if built is None else _build_there(model, move, built)
         if built is None:
             makers = makers_on_host(model, move)
             maker = next((each for each in makers if each.packs is None), None)
             if maker is None:
                 continue
             factory, because = maker.name, made_here(model, move, maker)
-            fix = _at_best(model, move, maker) if len(makers) == 1 else NoFix.SEVERAL_MAKERS
         elif built.ref in _SIZE_FIRST and built.call.args and model.value(built.call.args[0].value).constant == 0:
             continue  # an empty tensor costs no copy
         else:
             factory, because = model.text(built.call.func), ()
-        if isinstance(fix, NoFix):
-            sent = pinned_copies.sent(model, move)
-            fix = sent if isinstance(sent, Fix) else fix
         fields = {
             "factory": f"{factory}(...)",
             "move": f".{move.call.func.attr.value}(...)" if move.call.args else ".cuda()",  # type: ignore[attr-defined]
             "waits": "" if move.non_blocking else " and waits",
             "where": move.hot_path.where,
         }
-        yield Finding(move.site, (*because, *move.hot_path.because), fix, fields)
+        yield Finding(move.site, (*because, *move.hot_path.because), _without_wait(model, move, built), fields)
+
+
+def _without_wait(model: Model, move: Move, built: Built | None) -> Fix | NoFix:
+    """Build it on the device, or send it from pinned memory."""
+    sent = pinned_copies.sent(model, move)
+    return sent if built is None else pinned_copies.safer(_build_there(model, move, built), sent)
 
 
 def _build_there(model: Model, move: Move, built: Built) -> Fix | NoFix:
@@ -80,28 +79,6 @@ def _build_there(model: Model, move: Move, built: Built) -> Fix | NoFix:
     if not built.exact or not _same_everywhere(model, built):
         grade = grade.at_worst(Safety.UNSAFE)
     return Fix("build the tensor on the device", grade, changed)
-
-
-def _at_best(model: Model, move: Move, maker: Maker) -> Fix | NoFix:
-    """The better way for a tensor of one maker; what a distribution draws is new each time."""
-    if maker.draws:
-        return NoFix.VARIES
-    fix = _hoist(model, move, maker)
-    return (_reckon_there(model, move, maker) or fix) if isinstance(fix, NoFix) else fix
-
-
-def _hoist(model: Model, move: Move, maker: Maker) -> Fix | NoFix:
-    """Create and move a loop-invariant tensor once, before the loop."""
-    changed = hoisting.in_front(model, move.site, move.hot_path, maker)
-    if changed is None:
-        return NoFix.LOOP_ELSEWHERE if move.hot_path.loop is None else NoFix.VARIES
-    return Fix("build it once, before the loop", Safety.UNSAFE, changed, hoisting.ASSUMES)
-
-
-def _reckon_there(model: Model, move: Move, maker: Maker) -> Fix | None:
-    """Give the device to the one maker in a moved computation with numbers: the device rounds in its own way."""
-    changed = reckoned_there(model, move, maker)
-    return None if changed is None else Fix("build the tensor on the device", Safety.UNSAFE, changed)
 
 
 def _same_everywhere(model: Model, built: Built) -> bool:

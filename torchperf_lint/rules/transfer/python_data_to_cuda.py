@@ -9,7 +9,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity, Unproven
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.sync.numpywork import comes_from_numpy
-from torchperf_lint.idioms.transfer import hoisting, magnitudes, pinned_copies, uploads
+from torchperf_lint.idioms.transfer import magnitudes, pinned_copies, uploads
 from torchperf_lint.idioms.transfer.construction import (
     FILLABLE,
     build_there,
@@ -31,15 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.engine.findings import Because
-    from torchperf_lint.idioms.transfer.hostmade import Maker
     from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import HotPath, Model, Site, Value
 
 _FACTORIES = ("torch.tensor", "torch.as_tensor", "torch.asarray")
 _MAKES = "torch.tensor"
 _DATA_ARGUMENT = "data"
-_DATA = frozenset({NoFix.NOT_A_NUMBER, NoFix.VARIES, NoFix.FORM})
-"""The reasons for not making a tensor without data of the host that leave these to be copied."""
 _FOR_HOST_DATA = "no proof that this is host data, but `torch.tensor` warns where it is given a tensor"
 _LEGACY = tuple(f"torch.cuda.{name}Tensor" for name in ("Float", "Long", "Double", "Half", "Int", "Bool", "Byte"))
 _LARGEST_HALF = 65504
@@ -91,20 +88,22 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
             "waits": packing.waits,
             "where": packing.hot_path.where,
         }
-        fix = _fill_instead(model, packing)
-        if isinstance(fix, NoFix):
-            hoisted = _hoist(model, packing.site, packing.hot_path, None)
-            fix = fix if hoisted is NoFix.LOOP_ELSEWHERE else hoisted
-        if fix in _DATA:
-            uploaded = uploads.without_wait(model, packing.site, packing.call, packing.move)
-            fix = uploaded if isinstance(uploaded, Fix) or uploaded is NoFix.SCRIPTED else fix
-            if uploaded is NoFix.FORM and packing.move is not None:
-                sent = pinned_copies.sent(model, packing.move)
-                fix = sent if isinstance(sent, Fix) else fix
+        fix = pinned_copies.safer(_fill_instead(model, packing), _sent(model, packing))
         yield Finding(packing.site, (*packing.because, *says, *packing.hot_path.because), fix, fields)
     for move in hot_moves(model):
         if built_on_host(model, move.moved) is None and not filled_once(model, move.site):
             yield from _moved_later(model, move)
+
+
+def _sent(model: Model, packing: _Packing) -> Fix | NoFix:
+    """Copy what is packed from pinned memory, unless packing itself reads tensors of the device."""
+    if uploads.holds_device_tensors(model.value(packing.data)):
+        return NoFix.SEVERAL_MAKERS
+    if packing.move is not None:
+        return pinned_copies.sent(model, packing.move)
+    if uploads.makes_on_device(model):
+        return NoFix.NOT_PINNED  # packed without a device, the tensor might lie on one that holds no values
+    return pinned_copies.packed_and_sent(model, packing.site, packing.call)
 
 
 def _moved_later(model: Model, move: Move) -> Iterator[Finding]:
@@ -114,9 +113,7 @@ def _moved_later(model: Model, move: Move) -> Iterator[Finding]:
     table = table_moved(model, move)
     if table is not None:
         fields["takes"] = "takes a NumPy array that never changes"
-        packed = uploads.without_wait(model, move.site, table, move)
-        sent = packed if isinstance(packed, Fix) else pinned_copies.sent(model, move)
-        yield Finding(move.site, move.hot_path.because, sent if isinstance(sent, Fix) else packed, fields)
+        yield Finding(move.site, move.hot_path.because, pinned_copies.sent(model, move), fields)
         return
     makers = makers_on_host(model, move)
     if not makers or any(maker.packs is None for maker in makers) or type_is_asked(model, move.site, move.moved):
@@ -125,20 +122,7 @@ def _moved_later(model: Model, move: Move) -> Iterator[Finding]:
     if because:
         fields |= {"call": f"{makers[0].name}(...)", "copies": f"`{call}` copies it"}
     fields["takes"] = f"packs {makers[0].packs} on the CPU"
-    fix = _hoist(model, move.site, move.hot_path, makers[0]) if len(makers) == 1 else NoFix.SEVERAL_MAKERS
-    if len(makers) == 1 and not isinstance(fix, Fix):
-        uploaded = uploads.made_before(model, move, makers[0].call)
-        sent = uploaded if isinstance(uploaded, Fix) else pinned_copies.sent(model, move)
-        fix = sent if isinstance(sent, Fix) else fix
-    yield Finding(move.site, (*because, *move.hot_path.because), fix, fields)
-
-
-def _hoist(model: Model, site: Site, hot_path: HotPath, maker: Maker | None) -> Fix | NoFix:
-    """Create a tensor of constants once, before the loop."""
-    changed = hoisting.in_front(model, site, hot_path, maker)
-    if changed is None:
-        return NoFix.LOOP_ELSEWHERE if hot_path.loop is None else NoFix.VARIES
-    return Fix("build it once, before the loop", Safety.UNSAFE, changed, hoisting.ASSUMES)
+    yield Finding(move.site, (*because, *move.hot_path.because), pinned_copies.sent(model, move), fields)
 
 
 def _packings(model: Model) -> Iterator[_Packing]:
@@ -285,7 +269,7 @@ def _full(model: Model, packing: _Packing) -> str | None:
 
 def _grade(model: Model, packing: _Packing, number: cst.BaseExpression) -> Safety:
     """SAFE for a certain Python number that the dtype can hold; TorchScript makes an int64 tensor of a bool."""
-    if model.code.names("torch.jit") or model.may_be_scripted or not model.certain_number(number):
+    if model.may_be_scripted or not model.certain_number(number):
         return Safety.UNSAFE
     unsigned = number.expression if isinstance(number, cst.UnaryOperation) else number
     constant = model.value(unsigned).constant
