@@ -29,6 +29,23 @@ def has_streams(code: Code) -> bool:
     return own or code.speaks_of("wait_stream", "wait_event", "record_stream")
 
 
+def has_events(code: Code) -> bool:
+    """Whether the code asks events of the device, which must have happened by then."""
+    return code.names("cuda.Event") or code.calls("Event", ".elapsed_time")
+
+
+def fetches_without_waiting(code: Code) -> bool:
+    """Whether the code copies to the host without a wait: a later wait lets it read the copy."""
+    return any(isinstance(node, ast.Call) and _fetches_without_waiting(node) for node in code.nodes)
+
+
+def _fetches_without_waiting(call: ast.Call) -> bool:
+    if not isinstance(call.func, ast.Attribute) or not any(each.arg == "non_blocking" for each in call.keywords):
+        return False
+    to_host = bool(call.args) and isinstance(call.args[0], ast.Constant) and call.args[0].value == "cpu"
+    return call.func.attr == "copy_" or (call.func.attr == "to" and to_host)
+
+
 def measures_time(code: Code) -> bool:
     """Whether the code reads a clock."""
     is_clock = code.names("time.time") or code.calls("monotonic") or code.calls_ending_in("Timer")

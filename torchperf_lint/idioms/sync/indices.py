@@ -82,7 +82,9 @@ def _sent(model: Model, indexed: Indexed, subscript: cst.Subscript, on_host: lis
     together = edits.together(*changed)
     has_arrays = any(model.value(node).kind is Kind.NUMPY for node in on_host)
     assumes = _ASSUMES_ARRAYS if has_arrays else _ASSUMES_SENT
-    grade = Safety.UNSAFE if has_arrays else pinned_copies.safest(model, same=held.is_tensor).at_worst(again)
+    # In a traced graph the device would be a constant.
+    same = held.is_tensor and not has_arrays and not model.may_be_traced
+    grade = pinned_copies.safest(model, same=same).at_worst(again)
     return None if together is None else Fix(_TITLE_SENT, grade, together, assumes)
 
 

@@ -27,9 +27,6 @@ _INDEXED = (Kind.TENSOR, Kind.PYTREE)
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 _MAYBE = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
-_SUSPENDS = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
-"""Where other code may run before the function goes on, and write to the mask."""
-
 _COMPARES = (
     ast.Name,
     ast.Constant,
@@ -43,7 +40,10 @@ _COMPARES = (
 )
 """All that a mask may consist of that is compared anew for each read."""
 
-_ASSUMES = "what is indexed is a tensor, nothing else writes to the mask, and no error in its shape is caught"
+_ASSUMES = (
+    "what is indexed is a tensor, nothing writes to the mask by another name, no error in its shape is caught, and no "
+    "graph is traced"
+)
 
 
 class _Group(NamedTuple):
@@ -147,27 +147,7 @@ def _places_first(model: Model, group: _Group) -> Fix | None:
         placing.beside(model, first.statement, lines, behind=False),
         *(_through(read, name) for read in group.reads),
     )
-    return None if changed is None else Fix("find the mask's places once", _grade(model, group), changed, _ASSUMES)
-
-
-def _grade(model: Model, group: _Group) -> Safety:
-    """SAFE where only tensors are indexed, which take places, and nobody sees or catches what happens in between."""
-    inside = [each for statement in group.statements for each in subtree(statement)]
-    safe = (
-        all(_is_tensor(model, read) for read in group.reads)
-        and not any(isinstance(each, _SUSPENDS) for each in inside)
-        and not any(surroundings.may_be_caught(model, read.site) for read in group.reads)
-    )
-    return Safety.SAFE if safe else Safety.UNSAFE
-
-
-def _is_tensor(model: Model, read: Indexed) -> bool:
-    """Whether a tensor is indexed for certain, and not a batch of its own class, which may take masks alone."""
-    owner = read.node.value
-    value = read.value(owner)
-    if value.kind is Kind.TENSOR or writes.collates_tensors(value):
-        return True
-    return isinstance(owner, ast.Name) and writes.acts_as_tensor(model, owner.id, read.site)
+    return None if changed is None else Fix("find the mask's places once", Safety.UNSAFE, changed, _ASSUMES)
 
 
 def _through(read: Indexed, name: str) -> Edit | None:

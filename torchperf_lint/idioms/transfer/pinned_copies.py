@@ -17,7 +17,7 @@ from torchperf_lint.syntax import cst, edits, shape
 if TYPE_CHECKING:
     from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.handles import FunctionInfo
+    from torchperf_lint.model.handles import Code, FunctionInfo
 
 _DEVICES = (Kind.DEVICE, Kind.NUMBER, Kind.STRING)
 _TITLE = "copy from pinned memory, and do not wait"
@@ -59,8 +59,8 @@ def sent(model: Model, move: Move) -> Fix | NoFix:
         return NoFix.NO_ROOM
     changed = _replaced(model, site, move.call, moved, named[0])
     same = is_tensor or (shape.method_name(move.call) == "to" and not any(each.keyword for each in move.call.args))
-    # In a traced graph the device and the dtype would be constants.
-    grade = safest(model, same=same and not (move.like and model.may_be_traced)).at_worst(named[1])
+    # `x.to(y)` is of the class of y, which may be one of a library.
+    grade = safest(model, same=same and not move.like).at_worst(named[1])
     return NoFix.NO_ROOM if changed is None else Fix(_TITLE, grade, changed, ASSUMES)
 
 
@@ -143,8 +143,13 @@ def _replaced(model: Model, site: Site, call: cst.Call, moved: str, device: str)
 def safest(model: Model, *, same: bool = True) -> Safety:
     """The grade of a copy by the helper; `same` says that all other objects are moved by the call that they were."""
     files = model.with_neighbours
-    streams = model.remember("streams around", lambda: any(habits.has_streams(each.code) for each in files))
-    return Safety.SAFE if same and not streams else Safety.UNSAFE
+    ordered = model.remember("orders around", lambda: any(_rests_on_waits(each.code) for each in files))
+    return Safety.SAFE if same and not ordered else Safety.UNSAFE
+
+
+def _rests_on_waits(code: Code) -> bool:
+    """Whether something may be right only because a copy waits: streams, events, and copies to the host that do not."""
+    return habits.has_streams(code) or habits.has_events(code) or habits.fetches_without_waiting(code)
 
 
 def may_be_sent(model: Model, function: FunctionInfo, device: cst.BaseExpression | None) -> bool:

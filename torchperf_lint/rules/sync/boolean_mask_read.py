@@ -29,7 +29,7 @@ _FILLS = ("masked_fill", "masked_fill_")
     message="`{chosen}` waits for the device {why}, {where}",
     severity=Severity.ERROR,
     works_first=True,
-    fix=Safety.SAFE,
+    fix=Safety.UNSAFE,
     assumes="the sum may be rounded differently in the last digits",
     triggers=(("[", "masked_fill"),),
 )
