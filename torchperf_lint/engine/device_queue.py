@@ -46,7 +46,6 @@ class Queue:
         """`model` answers for the file; `reported` are expressions that rules report as waits."""
         self._model = model
         self._reported = reported
-        self._parts = {part for each in reported for part in subtree(each)}
 
     def of_statement(self, function: FunctionInfo, statement: ast.stmt) -> tuple[Event, ...]:
         """The events of a statement and of those nested in it, in the order of evaluation."""
@@ -57,11 +56,6 @@ class Queue:
         """The same for the test, the iterable or the contexts that stand before a statement's blocks."""
         question = ("queue events of the head", statement)
         return self._model.remember(question, lambda: tuple(self._head(function, statement, 0)))
-
-    def of_end(self, function: FunctionInfo, statement: ast.stmt) -> tuple[Event, ...]:
-        """What objects of the project do at the end of a `with` block."""
-        question = ("queue events of the end", statement)
-        return self._model.remember(question, lambda: tuple(self._around(function, statement, "__exit__", 0)))
 
     # -- statements ------------------------------------------------------------------------------------------------
 
@@ -124,8 +118,6 @@ class Queue:
             parts.sort(key=lambda each: each is not statement.value)
         for part in parts:
             yield from asker.events(part)
-        if isinstance(statement, (ast.If, ast.While, ast.Assert)) and asker.asks_device(statement.test):
-            yield Event(statement.test, waits=True)
         if isinstance(statement, (ast.With, ast.AsyncWith)):
             yield from self._around(function, statement, "__enter__", depth)
 
@@ -142,10 +134,6 @@ class Queue:
     def is_reported(self, node: ast.AST) -> bool:
         """Whether a rule reports the expression as a wait."""
         return node in self._reported
-
-    def is_part_of_reported(self, node: ast.AST) -> bool:
-        """Whether it is such an expression, or a part of one."""
-        return node in self._parts
 
 
 def _perhaps(event: Event) -> Event:
@@ -184,10 +172,6 @@ class _Expressions:
         self._values = values
         self._depth = depth
 
-    def asks_device(self, node: ast.expr) -> bool:
-        """Whether the truth of the expression is that of a tensor on the device; a list of such has its own."""
-        return self._value(node).is_tensor and self._on_device(node)
-
     def events(self, node: ast.AST) -> Iterator[Event]:
         """The events of an expression, those of its parts first."""
         if isinstance(node, _SCOPES):
@@ -204,8 +188,6 @@ class _Expressions:
                 else (node.test, [node.body, node.orelse])
             )
             yield from self.events(first)
-            if self.asks_device(first):
-                yield Event(first, waits=True)
             straight = others[:1] if isinstance(node, ast.IfExp) and _asks_for_tensor(node.test) else []
             for other in others:
                 is_certain = other in straight
@@ -219,8 +201,6 @@ class _Expressions:
             yield from self._call(node)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             yield Event(node, waits=False)
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) and self.asks_device(node.operand):
-            yield Event(node.operand, waits=True)
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and self._is_mask(node.slice):
             yield Event(node, waits=True)
 
@@ -232,7 +212,8 @@ class _Expressions:
         return value.device.on_accelerator and value.holds_tensors and not value.mixed
 
     def _is_mask(self, node: ast.expr) -> bool:
-        return self.asks_device(node) and self._value(node).dtype == "bool"
+        value = self._value(node)
+        return value.is_tensor and self._on_device(node) and value.dtype == "bool"
 
     def _call(self, call: ast.Call) -> Iterator[Event]:
         """What the call itself does, once its arguments are there."""
@@ -255,9 +236,8 @@ class _Expressions:
         root = ref.partition(".")[0]
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
         if root in launches.HOST_ROOTS:
-            if ref in launches.READ_ON_HOST and any(map(self.asks_device, given)):
-                yield Event(call, waits=True)
-        elif ref in launches.WAIT or ref.endswith(".synchronize"):
+            return  # `int(x)` and `if x` wait where a rule reports them: other values may be numbers
+        if ref in launches.WAIT or ref.endswith(".synchronize"):
             yield Event(call, waits=True)
         elif ref in torch_api.HOST_DATA_FACTORIES:
             if self._on_device(call) and given and not self._on_device(given[0]):
@@ -306,7 +286,11 @@ class _Expressions:
 
     def _of_project(self, call: ast.Call, function: FunctionInfo) -> Iterator[Event]:
         """What a function of the project does, as one event: the last that is certain of those that end it."""
-        if self._depth == _MOST_CALLS or function.is_generator or function.is_module:
+        is_plain = not isinstance(function.node, ast.AsyncFunctionDef) and all(
+            (last_name(each.func if isinstance(each, ast.Call) else each) or "") in launches.RUN_THE_BODY
+            for each in function.decorators
+        )
+        if self._depth == _MOST_CALLS or function.is_generator or function.is_module or not is_plain:
             yield Event(call, waits=False)
             return
         inside = self._queue.at_home(function).in_call(function, self._depth + 1)

@@ -1,4 +1,4 @@
-"""Waits beside others with no work between: the queue is drained already, or a wait that stays drains it next."""
+"""Waits behind others with no work between: the queue is drained already."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,41 +16,26 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import Place
 
 _PASSES_ON = (ast.If, ast.With, ast.AsyncWith)
-_JUMPS = (ast.Return, ast.Continue, ast.Break)
 _FARTHEST = 20
 """Statements and blocks between two waits: a file of many branches is not walked through for each of its findings."""
 
 
 class Drained(NamedTuple):
-    """Why a wait costs no more than its copy; `waited` is the wait before it, None where the other comes next."""
+    """Why a wait costs no more than its copy; `waited` is the wait before it."""
 
     because: Because
-    waited: ast.AST | None = None
+    waited: ast.AST
 
 
 def drained(queue: Queue, model: Model, statement: ast.stmt, node: ast.expr, works_first: bool) -> Drained | None:
-    """Whether another wait of the same pass, in straight code, waits for the same work as this part of a statement.
+    """Whether a wait before this part of a statement, in straight code of the same pass, has waited for the same work.
 
     `works_first`: the part launches work before it waits, which no earlier wait has waited for.
     """
     before = None if works_first else _first(_before(queue, model.place_of(statement), node))
     if before is not None and before.waits:
         return Drained(Because(_row(before.node), "this row has already waited for the same work"), before.node)
-    after = _first(_after(queue, model.place_of(statement), node))
-    if after is not None and after.waits and not queue.is_part_of_reported(after.node):
-        if _reads(after.node, statement, node):
-            return None  # it may wait for nothing but what this part makes
-        return Drained(Because(_row(after.node), "this row waits for the same work anyway"))
     return None
-
-
-def _reads(later: ast.AST, statement: ast.stmt, node: ast.expr) -> bool:
-    """Whether a later expression mentions the name that its statement gives to this one."""
-    if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is not node:
-        return False
-    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    bound = {ast.unparse(each) for each in targets}
-    return any(isinstance(each, ast.expr) and ast.unparse(each) in bound for each in subtree(later))
 
 
 def _row(node: ast.AST) -> int:
@@ -80,23 +64,3 @@ def _before(queue: Queue, place: Place, node: ast.expr) -> Iterator[Event]:
             yield from reversed(queue.of_head(function, each.parent))
         elif not (isinstance(each.parent, ast.Try) and each.field == "body"):
             return
-
-
-def _after(queue: Queue, place: Place, node: ast.expr) -> Iterator[Event]:
-    """The events after a part of a statement, up to where the pass may end."""
-    function, own = place.function, queue.of_head(place.function, place.statement)
-    at = next((at for at, each in enumerate(own) if each.node is node), None)
-    if at is None:
-        return
-    yield from (each for each in own[at + 1 :] if not each.waits)
-    inside = queue.of_statement(function, place.statement)[len(own) :]
-    yield from (each for each in inside if not each.waits and not each.leaves)
-    for each in itertools.islice(place.outwards(), _FARTHEST):
-        later = each.block[each.position + 1 :]
-        for statement in later[:_FARTHEST]:
-            yield from queue.of_statement(function, statement)
-            if any(isinstance(part, _JUMPS) for part in subtree(statement)):
-                return
-        if not isinstance(each.parent, _PASSES_ON) or len(later) > _FARTHEST:
-            return
-        yield from queue.of_end(function, each.parent)

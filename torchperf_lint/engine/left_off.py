@@ -1,4 +1,4 @@
-"""Branches that the project's defaults leave out: a parameter, an attribute or an option that nothing turns on."""
+"""Branches that the project's calls leave out: behind a parameter that all of them leave at its default."""
 
 from __future__ import annotations
 
@@ -9,41 +9,34 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.model import bounds
 from torchperf_lint.model.syntax.arguments import given_for
-from torchperf_lint.model.syntax.names import last_name
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model
-    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo, Place
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Place
 
 _JUMPS = (ast.Return, ast.Continue, ast.Break, ast.Raise)
-
-
-class LeftOff(NamedTuple):
-    """Why a branch is not run by default; `is_seen`: there are calls in the code, and all of them leave it at that."""
-
-    because: Because
-    is_seen: bool
+_CALLED_BY_OTHERS = frozenset({"forward", "__call__", "__init__"})
 
 
 class _Default(NamedTuple):
     name: str
     value: object
     row: int
-    is_seen: bool
 
 
-def left_off(model: Model, statement: ast.stmt) -> LeftOff | None:
-    """The first condition around a statement that is false by default, where nothing in the code sets it."""
+def left_off(model: Model, statement: ast.stmt) -> Because | None:
+    """The first condition around a statement that is false by default, where all calls leave it so."""
     place = model.place_of(statement)
     for test, wanted in itertools.islice(_conditions(place), bounds.MOST_CONDITIONS):
         used: list[_Default] = []
         truth = _truth(model, place.function, test, used)
         if truth is not None and truth is not wanted and used:
             first = used[0]
-            text = f"`{first.name}` is {first.value!r} by default, and nothing in the code sets it"
-            return LeftOff(Because(first.row, text, place.function.path), all(each.is_seen for each in used))
+            text = f"`{first.name}` is {first.value!r} by default, and no call in the code passes it"
+            return Because(first.row, text, place.function.path)
     return None
 
 
@@ -71,7 +64,7 @@ def _truth(model: Model, function: FunctionInfo, test: ast.expr, used: list[_Def
                 return decisive
         return None
     asked, is_none = _asked_for_none(model, function, test)
-    default = _default(model, function, asked)
+    default = _of_parameter(model, function, asked.id) if isinstance(asked, ast.Name) else None
     if default is None:
         return None
     used.append(default)
@@ -98,29 +91,28 @@ def _of_none(test: ast.expr) -> tuple[ast.expr, bool | None]:
     return test, None
 
 
-def _default(model: Model, function: FunctionInfo, node: ast.expr) -> _Default | None:
-    """What a parameter, an attribute or an option is by default, if nothing in the code gives it another value."""
-    if isinstance(node, ast.Name):
-        return _of_parameter(model, function, node.id)
-    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
-        return None
-    if node.value.id == function.self_name and function.cls is not None:
-        return _of_attribute(model, function.cls, node.attr)
-    return _of_option(model, node.attr) if node.value.id in ("args", "opt", "opts", "options") else None
-
-
 def _of_parameter(model: Model, function: FunctionInfo, name: str) -> _Default | None:
+    """The default of a parameter, if there are calls of the function and all leave it out.
+
+    What frameworks call, such as `forward`, and what stands for an object has other calls than those in the code.
+    """
     default = function.defaults.get(name)
-    if not isinstance(default, ast.Constant) or function.bound_names.count(name) != 1:
+    if (
+        not isinstance(default, ast.Constant)
+        or function.bound_names.count(name) != 1
+        or function.name in _CALLED_BY_OTHERS
+    ):
+        return None
+    if any(isinstance(node, ast.Nonlocal) and name in node.names for node in subtree(function.node)):
         return None
     home = model.home(function)
     calls = home.possible_callers(function)
-    if home.given_away(function) or not all(_leaves(function, each, name) for each in calls):
+    if not calls or home.given_away(function) or not all(_leaves(function, each, name) for each in calls):
         return None
     for there in home.with_neighbours:
         if any(_passes(record, name, default) for record in there.all_calls):
             return None
-    return _Default(name, default.value, default.lineno, bool(calls))
+    return _Default(name, default.value, default.lineno)
 
 
 def _leaves(function: FunctionInfo, record: CallRecord, name: str) -> bool:
@@ -132,33 +124,3 @@ def _passes(record: CallRecord, name: str, default: ast.Constant) -> bool:
     """Whether a call gives a keyword of the name another value."""
     given = next((each.value for each in record.call.keywords if each.arg == name), default)
     return not isinstance(given, ast.Constant) or given.value != default.value
-
-
-def _of_attribute(model: Model, cls: ClassInfo, name: str) -> _Default | None:
-    """The default of the constructor's parameter that alone is stored in the attribute."""
-    home = model.home(cls)
-    stores = [store for each in home.lineage(cls) for store in each.attributes.get(name, ())]
-    init = cls.methods.get("__init__")
-    if init is None or len(stores) != 1 or stores[0].function is not init:
-        return None
-    for statement in init.statements:
-        if isinstance(statement, ast.Assign) and statement.targets == [stores[0].target]:
-            value = statement.value
-            return _of_parameter(home, init, value.id) if isinstance(value, ast.Name) else None
-    return None
-
-
-def _of_option(model: Model, name: str) -> _Default | None:
-    """The default of an option of the command line: `add_argument("--fast", action="store_true")`."""
-    for record in model.calls_named("add_argument"):
-        call = record.call
-        flags = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-        if all(flag.lstrip("-").replace("-", "_") != name for flag in flags):
-            continue
-        given = {each.arg: each.value for each in call.keywords}
-        action, default = given.get("action"), given.get("default")
-        if default is None and isinstance(action, ast.Constant) and action.value == "store_true":
-            return _Default(f"--{name}", False, call.lineno, is_seen=False)
-        if isinstance(default, ast.Constant) and last_name(call.func) == "add_argument":
-            return _Default(f"--{name}", default.value, call.lineno, is_seen=False)
-    return None

@@ -62,7 +62,7 @@ def _reasons(rule: Rule, finding: Finding, hot_path: HotPath, way: Sequence[Link
     for link in way:
         off = left_off(link.model, link.statement)
         if off is not None:
-            yield Lowered(Severity.NOTE if off.is_seen else Severity.WARNING, off.because)
+            yield Lowered(Severity.NOTE, off)
     if hot_path.evaluates:
         row = hot_path.because[-1] if hot_path.because else Because(here.statement.lineno, "")
         yield Lowered(Severity.WARNING, Because(row.row, "nothing but evaluations is seen to run this", row.path))
@@ -90,12 +90,15 @@ class _Waits(NamedTuple):
 
 
 def _drained(rule: Rule, here: Link, found: Found) -> Iterator[Lowered]:
+    code = here.model.code
+    if code.names("cuda.stream") or code.calls("Stream", "ExternalStream"):
+        return  # each stream has a queue of its own
     waits = here.model.remember("reported waits", lambda: _reported(here.model, found))
     assert here.node is not None
     reason = drained(waits.queue, here.model, here.statement, here.node, rule.works_first)
     if reason is None:
         return
-    other, first = waits.reported.get(reason.waited, (None, None)) if reason.waited is not None else (None, None)
+    other, first = waits.reported.get(reason.waited, (None, None))
     behind = None if first is None else first.site.start
     if other is rule and rule.category is Category.TRANSFER:
         yield Lowered(Severity.ERROR, None, behind)  # one edit sends what both pack, and only then neither waits

@@ -54,7 +54,7 @@ LIGHTNING_PLACED = _words("batch outputs loss")
 HOOK_TABLES = (
     HookTable("fastai", _words("Metric"), ("fastai.",), _words("accumulate"), _words("")),
     HookTable("fastai", _words("Transform"), ("fastai.",), _words("encodes"), _words("")),
-    HookTable("Composer", _words("Algorithm"), ("composer.",), _words("apply"), _words(""), "state"),
+    HookTable("Composer", _words("Algorithm"), ("composer.",), _words("apply"), _words("")),
     HookTable(
         "Composer",
         _words("Callback LoggerDestination"),

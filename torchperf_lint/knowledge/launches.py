@@ -9,10 +9,8 @@ HOST_ROOTS = frozenset(
 )
 """Libraries that launch nothing on the device, by the first part of a function's qualified name."""
 
-READ_ON_HOST = frozenset(
-    (*(f"builtins.{name}" for name in ("float", "int", "bool", "max", "min", "print", "str", "format", "sorted")),)
-)
-"""Functions of Python that read a tensor's numbers."""
+RUN_THE_BODY = frozenset("staticmethod classmethod no_grad inference_mode enable_grad wraps typecheck".split())
+"""Decorators, by their last names, whose function runs whenever it is called."""
 
 WAIT = frozenset(
     (

@@ -64,7 +64,10 @@ def is_part_shown(model: Model, function: FunctionInfo, node: ast.expr, depth: i
 
     Python takes it as a number, so it is no batch, which `lengths.to(device)` alone may be.
     """
+    whole = node
     while isinstance(node, ast.Subscript):
+        if model.value_in(function, node.slice).kind is Kind.STRING:
+            return is_shown(model, function, whole)  # `batch["count"]` may be a number that no move has changed
         node = node.value
     if is_shown(model, function, node) or _moves(node):
         return True

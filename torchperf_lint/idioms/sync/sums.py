@@ -51,7 +51,7 @@ def _is_number(assigned: ast.Assign | ast.AnnAssign) -> bool:
 def _loop_around(model: Model, added: ast.AugAssign) -> ast.For | None:
     """The loop over parameters that makes the addition in each pass for a parameter with a gradient."""
     for around in model.place_of(added).around():
-        if isinstance(around, ast.If) and _asks_for_gradient(around.test):
+        if isinstance(around, ast.If) and _asks_for_gradient(around.test) and _stands_in(around.body, added):
             continue
         if not isinstance(around, ast.For) or not _walks_parameters(around.iter):
             return None
@@ -64,14 +64,25 @@ def _loop_around(model: Model, added: ast.AugAssign) -> ast.For | None:
 
 def _is_for_gradient(model: Model, skip: ast.Continue) -> bool:
     nearest = next(iter(model.place_of(skip).around()), None)
-    return isinstance(nearest, ast.If) and _asks_for_gradient(nearest.test)
+    return isinstance(nearest, ast.If) and _asks_for_no_gradient(nearest.test) and _stands_in(nearest.body, skip)
+
+
+def _stands_in(block: list[ast.stmt], statement: ast.stmt) -> bool:
+    return any(each is statement for part in block for each in subtree(part))
 
 
 def _asks_for_gradient(test: ast.expr) -> bool:
-    """`p.grad is not None`, `p.grad is None`, `p.requires_grad`."""
+    """`p.grad is not None`, `p.requires_grad`."""
     if isinstance(test, ast.Compare):
-        return last_name(test.left) == _GRADIENT and isinstance(test.ops[0], (ast.Is, ast.IsNot))
+        return last_name(test.left) == _GRADIENT and isinstance(test.ops[0], ast.IsNot)
     return isinstance(test, ast.Attribute) and test.attr == "requires_grad"
+
+
+def _asks_for_no_gradient(test: ast.expr) -> bool:
+    """`p.grad is None`, `not p.requires_grad`."""
+    if isinstance(test, ast.Compare):
+        return last_name(test.left) == _GRADIENT and isinstance(test.ops[0], ast.Is)
+    return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and _asks_for_gradient(test.operand)
 
 
 def _walks_parameters(iterable: ast.expr) -> bool:

@@ -279,7 +279,8 @@ def _shows_module(inference: ValueQuestions, cls: ClassInfo, refs: list[str]) ->
     for owner in lineage:
         home = inference.home(owner.index)
         for method in owner.methods.values():
-            reads_mode = any(isinstance(node, ast.Attribute) and node.attr == "training" for node in method.nodes)
+            attributes = (node for node in method.nodes if isinstance(node, ast.Attribute))
+            reads_mode = any(dotted(node) == f"{method.self_name}.training" for node in attributes)
             if reads_mode and "training" not in names:
                 return True
         for store in (each for stores in owner.attributes.values() for each in stores):
