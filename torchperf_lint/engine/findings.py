@@ -220,7 +220,7 @@ class NoFix(enum.Enum):
     # Where it runs.
     BY_HELPER = "a function of the project does it for all its callers, which may have host data"
     LOOP_ELSEWHERE = "the loop that repeats it is in another function"
-    MAY_BE_CAUGHT = "an exception that is caught would skip the code that the fix puts behind the loop"
+    MAY_BE_CAUGHT = "an exception that is caught would skip code that the fix puts elsewhere, or come later"
     SCRIPTED = (
         "TorchScript, which the project makes, may compile the function, and does not take what the fix would write"
     )
@@ -230,12 +230,12 @@ class NoFix(enum.Enum):
     NOT_A_NUMBER = "the packed value is not shown to be one Python number"
     VARIES = "the values may differ from step to step"
     MAY_BE_WRITTEN = "the tensor may be written to before the device has read it"
-    NOT_PINNED = "the copied memory is not that of a loader's batch, so it is not pinned"
+    NOT_PINNED = "the copied memory is not that of a loader's batch, so it is not pinned, or it cannot be"
     DEVICE_NOT_AT_HAND = "no plain expression names the device where the tensor is made"
     # What the operation is.
     SIZE_IN_THE_DATA = "the result's size is in the data, and the code uses a result of that size"
     INDEX_FROM_DEVICE = "the index or size is computed on the device"
-    SEVERAL_MAKERS = "the tensor is put together of several that the host makes"
+    SEVERAL_MAKERS = "the tensor is put together of several tensors, each of which is read"
     # What keeps an edit out.
     FORM = "the statement is written in a form that the fix does not rewrite"
     NO_ROOM = "comments, other statements or a shadowed name leave no place for the edit"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import backend_flags, timing
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.handles import Code
 
+_NAMES_ACCELERATOR = re.compile(r"^(?!.*(?:cpu|host)).*(?:device|\bdev\b|cuda|gpu|rank)", re.IGNORECASE)
+"""An expression for a device that is not the host, by its words."""
+
 
 def replays_graphs(code: Code) -> bool:
     """Whether the code records CUDA graphs, or has a compiler do so: each replay writes to the same memory."""
@@ -20,7 +24,7 @@ def replays_graphs(code: Code) -> bool:
 
 def orders_streams(code: Code) -> bool:
     """Whether the code uses its own streams, or works outside torch: a wait there may enforce an order."""
-    return code.speaks_of(*timing.ORDER_STEMS) or code.names("cuda.stream") or code.calls_ending_in("Stream")
+    return code.speaks_of(*timing.ORDER_STEMS) or has_streams(code)
 
 
 def has_streams(code: Code) -> bool:
@@ -35,15 +39,21 @@ def has_events(code: Code) -> bool:
 
 
 def fetches_without_waiting(code: Code) -> bool:
-    """Whether the code copies to the host without a wait: a later wait lets it read the copy."""
-    return any(isinstance(node, ast.Call) and _fetches_without_waiting(node) for node in code.nodes)
+    """Whether the code may copy to the host without a wait: a later wait lets it read the copy."""
+    return any(isinstance(node, ast.Call) and _may_fetch(node) for node in code.nodes)
 
 
-def _fetches_without_waiting(call: ast.Call) -> bool:
-    if not isinstance(call.func, ast.Attribute) or not any(each.arg == "non_blocking" for each in call.keywords):
+def _may_fetch(call: ast.Call) -> bool:
+    """A copy that may not wait, and is not seen to go to an accelerator."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("to", "copy_"):
         return False
-    to_host = bool(call.args) and isinstance(call.args[0], ast.Constant) and call.args[0].value == "cpu"
-    return call.func.attr == "copy_" or (call.func.attr == "to" and to_host)
+    named = {each.arg: each.value for each in call.keywords}
+    most = 1 if call.func.attr == "copy_" else 2
+    waits = "non_blocking" not in named and None not in named and len(call.args) <= most
+    if waits or call.func.attr == "copy_":
+        return not waits
+    device = named.get("device", call.args[0] if call.args else None)
+    return device is None or _NAMES_ACCELERATOR.search(ast.unparse(device)) is None
 
 
 def measures_time(code: Code) -> bool:

@@ -54,8 +54,7 @@ def without_copy(model: Model, place: Costly) -> Fix | NoFix:
         if len(on_host) == 1 and isinstance(on_host[0], cst.List)
         else _made_there(model, indexed, subscript, on_host)
     )
-    sent = _sent(model, indexed, subscript, on_host)
-    return fix if sent is None else pinned_copies.safer(fix, sent)
+    return pinned_copies.safer(fix, lambda: _sent(model, indexed, subscript, on_host) or fix)
 
 
 def _sent(model: Model, indexed: Indexed, subscript: cst.Subscript, on_host: list[cst.BaseExpression]) -> Fix | None:
@@ -83,9 +82,15 @@ def _sent(model: Model, indexed: Indexed, subscript: cst.Subscript, on_host: lis
     has_arrays = any(model.value(node).kind is Kind.NUMPY for node in on_host)
     assumes = _ASSUMES_ARRAYS if has_arrays else _ASSUMES_SENT
     # In a traced graph the device would be a constant.
-    same = held.is_tensor and not has_arrays and not model.may_be_traced
+    are_places = all(_are_surely_places(model.value(node)) for node in on_host)
+    same = held.is_tensor and are_places and not has_arrays and not model.may_be_traced
     grade = pinned_copies.safest(model, same=same).at_worst(again)
     return None if together is None else Fix(_TITLE_SENT, grade, together, assumes)
+
+
+def _are_surely_places(value: Value) -> bool:
+    """Whether an index has integers: truth values are counted where they lie, and on the device that is a wait."""
+    return not value.is_tensor or (value.dtype or "").startswith("int")
 
 
 def _as_places(model: Model, indexed: Indexed, node: cst.BaseExpression, torch: str) -> str | None:

@@ -153,7 +153,7 @@ def may_be_number(model: Model, indexed: Indexed, part: ast.expr) -> bool:
 
 
 def _is_mask_or_float(dtype: str | None) -> bool:
-    return dtype is not None and not dtype.startswith(_WHOLE)
+    return dtype is not None and (dtype == "uint8" or not dtype.startswith(_WHOLE))
 
 
 def _is_some_list(value: Value) -> bool:

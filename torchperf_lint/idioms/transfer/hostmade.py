@@ -45,7 +45,6 @@ class Maker(NamedTuple):
     call: ast.Call
     function: FunctionInfo
     packs: str | None
-    draws: bool = False  # from a distribution, whose parameters are on the host
 
     @property
     def name(self) -> str:
@@ -212,7 +211,7 @@ class _Tracer:
         drawn_from = (callee.element or UNKNOWN).ref
         if drawn_from in distributions_api.FAMILIES and node.func.attr in distributions_api.DRAW:
             on_host = self._value(node).device is Device.CPU
-            return (Maker(node, self._function, None, draws=True),) if on_host else None
+            return (Maker(node, self._function, None),) if on_host else None
         name, made = node.func.attr, self.makers(node.func.value)
         if not made:
             is_size = name in torch_api.METADATA_METHODS and not self._value(node).holds_tensors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
@@ -15,6 +16,8 @@ from torchperf_lint.model.handles import dotted
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.handles import Code, FunctionInfo
@@ -71,8 +74,11 @@ def _dtype(model: Model, move: Move) -> str | None:
     return None if move.dtype is None else model.text(move.dtype)
 
 
-def safer(fix: Fix | NoFix, copied: Fix | NoFix) -> Fix | NoFix:
+def safer(fix: Fix | NoFix, copy: Callable[[], Fix | NoFix]) -> Fix | NoFix:
     """The fix that needs no copy, or the copy without a wait where this one alone is safe, or there is no other."""
+    if isinstance(fix, Fix) and fix.safety is Safety.SAFE:
+        return fix
+    copied = copy()
     if isinstance(fix, NoFix):
         return copied
     return copied if isinstance(copied, Fix) and copied.safety.rank < fix.safety.rank else fix
@@ -142,8 +148,10 @@ def _replaced(model: Model, site: Site, call: cst.Call, moved: str, device: str)
 
 def safest(model: Model, *, same: bool = True) -> Safety:
     """The grade of a copy by the helper; `same` says that all other objects are moved by the call that they were."""
-    files = model.with_neighbours
-    ordered = model.remember("orders around", lambda: any(_rests_on_waits(each.code) for each in files))
+    ordered = any(
+        each.remember_for_all("rests on waits", functools.partial(_rests_on_waits, each.code))
+        for each in model.with_neighbours
+    )
     return Safety.SAFE if same and not ordered else Safety.UNSAFE
 
 

@@ -165,8 +165,11 @@ def _like(model: Value, keywords: dict[str, Value]) -> Value:
 def _inferred_dtype(name: str, arguments: list[Value]) -> str | None:
     if name in ("zeros", "ones", "empty", "eye", "linspace", "rand", "randn"):
         return "float32"
-    if name in ("randperm", "randint"):
+    if name in ("randperm", "randint", "tril_indices", "triu_indices"):
         return "int64"
+    if name in ("tensor", "as_tensor") and arguments and arguments[0].kind is Kind.CONTAINER:
+        element = arguments[0].element or UNKNOWN
+        return "int64" if element.kind is Kind.NUMBER and element.dtype == "int" else None
     if name == "arange" and arguments and all(a.kind is Kind.NUMBER and a.dtype == "int" for a in arguments):
         return "int64"
     return None

@@ -66,8 +66,8 @@ def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
 
 def _without_wait(model: Model, move: Move, built: Built | None) -> Fix | NoFix:
     """Build it on the device, or send it from pinned memory."""
-    sent = pinned_copies.sent(model, move)
-    return sent if built is None else pinned_copies.safer(_build_there(model, move, built), sent)
+    there = NoFix.FORM if built is None else _build_there(model, move, built)
+    return pinned_copies.safer(there, lambda: pinned_copies.sent(model, move))
 
 
 def _build_there(model: Model, move: Move, built: Built) -> Fix | NoFix:

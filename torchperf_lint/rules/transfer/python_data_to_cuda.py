@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -88,7 +89,7 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
             "waits": packing.waits,
             "where": packing.hot_path.where,
         }
-        fix = pinned_copies.safer(_fill_instead(model, packing), _sent(model, packing))
+        fix = pinned_copies.safer(_fill_instead(model, packing), functools.partial(_sent, model, packing))
         yield Finding(packing.site, (*packing.because, *says, *packing.hot_path.because), fix, fields)
     for move in hot_moves(model):
         if built_on_host(model, move.moved) is None and not filled_once(model, move.site):
