@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine import same_pass
 from torchperf_lint.engine.findings import Because, Confidence, Cost, Loss, Rate, Severity, Unproven
-from torchperf_lint.engine.lowered import Found, Link, Lowered, lowered
+from torchperf_lint.engine.lowered import Link, Lowered, lowered
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.domain.values import Kind
@@ -41,11 +41,11 @@ class Weight(NamedTuple):
     confidence: Confidence
     because: tuple[Because, ...]
     about: str
-    behind: int | None = None  # the start of the finding that has waited for the same work
+    behind: int | None = None  # the start of the expression that has waited for the same work
 
 
-def weigh(rule: Rule, finding: Finding, model: Model, found: Found = ()) -> Weight:
-    """The weight of a finding in the file of `model`; `found` are all findings in the file."""
+def weigh(rule: Rule, finding: Finding, model: Model) -> Weight:
+    """The weight of a finding in the file of `model`."""
     if rule.loses is None:
         return Weight(None, rule.severity, _confidence(finding.because), finding.because, "")
     because = (*finding.because, *_assumed(finding, model))
@@ -64,10 +64,10 @@ def weigh(rule: Rule, finding: Finding, model: Model, found: Found = ()) -> Weig
         slow = next(filter(None, (same_pass.slow_call(*each) for each in way)), None)
         if slow is not None:
             reason = Lowered(Severity.NOTE, _dwarfed_by(slow))
-        reason = reason or lowered(rule, finding, hot_path, way, found)
+        reason = reason or lowered(rule, hot_path, way)
     if reason is not None:
         severity = severity.at_most(reason.at_most)
-        because = because if reason.because is None else (*because, reason.because)
+        because = (*because, reason.because)
     behind = None if reason is None else reason.behind
     return Weight(Cost(rate, rule.loses), severity, _confidence(because), because, _about(model, finding), behind)
 

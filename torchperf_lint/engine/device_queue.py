@@ -3,59 +3,46 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from torchperf_lint.knowledge import launches, torch_api
-from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
+from torchperf_lint.engine.queue_events import Event, Expressions
+from torchperf_lint.knowledge import launches
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.names import last_name
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator
 
     from torchperf_lint.model import Model
-    from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.syntax.index import FunctionInfo
 
 _MOST_CALLS = 2
 """Calls from the code to what launches or waits: `to_numpy(x)`, then `x.cpu()` in it."""
 
 _JUMPS = (ast.Return, ast.Continue, ast.Break)
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_QUIET_KINDS = (Kind.NONE, Kind.NUMBER, Kind.STRING, Kind.DEVICE, Kind.DTYPE, Kind.NUMPY, Kind.CONTAINER)
-
-
-class Event(NamedTuple):
-    """An expression, or the name of a loop's pass, that launches much work or waits for the device.
-
-    `certain` says that it happens whenever the code around it runs to its end, `leaves` that a branch around it ends
-    in a jump: what stands behind that branch has not run it.
-    """
-
-    node: ast.AST
-    waits: bool
-    certain: bool = True
-    leaves: bool = False
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Queue:
     """The events of one file's code; the values of expressions decide, and what is unknown launches work."""
 
-    def __init__(self, model: Model, reported: Collection[ast.AST] = ()) -> None:
-        """`model` answers for the file; `reported` are expressions that rules report as waits."""
+    def __init__(self, model: Model) -> None:
+        """`model` answers for the file."""
         self._model = model
-        self._reported = reported
 
     def of_statement(self, function: FunctionInfo, statement: ast.stmt) -> tuple[Event, ...]:
         """The events of a statement and of those nested in it, in the order of evaluation."""
         question = ("queue events", statement)
         return self._model.remember(question, lambda: tuple(self._statement(function, statement, 0)))
 
-    def of_head(self, function: FunctionInfo, statement: ast.stmt) -> tuple[Event, ...]:
-        """The same for the test, the iterable or the contexts that stand before a statement's blocks."""
-        question = ("queue events of the head", statement)
-        return self._model.remember(question, lambda: tuple(self._head(function, statement, 0)))
+    def of_head(self, function: FunctionInfo, statement: ast.stmt, site: ast.expr | None = None) -> tuple[Event, ...]:
+        """The same for the test, the iterable or the contexts that stand before a statement's blocks.
+
+        `site` is a part of the statement that is known to wait, whatever its value.
+        """
+        question = ("queue events of the head", statement, site)
+        return self._model.remember(question, lambda: tuple(self._head(function, statement, 0, site)))
 
     # -- statements ------------------------------------------------------------------------------------------------
 
@@ -73,14 +60,15 @@ class Queue:
         if isinstance(statement, ast.If):
             yield from self._branches(function, statement, depth)
             return
-        is_straight = isinstance(statement, (ast.With, ast.AsyncWith))
+        context = statement if isinstance(statement, (ast.With, ast.AsyncWith)) else None
+        is_straight = context is not None and not self._may_swallow(function, context)
         for field in ("body", "orelse", "finalbody"):
             for event in self._block(function, getattr(statement, field, []), depth):
                 yield event._replace(certain=event.certain and is_straight, leaves=event.leaves and is_straight)
         for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
-            yield from (_perhaps(each) for each in self._block(function, part.body, depth))
-        if is_straight:
-            yield from self._around(function, statement, "__exit__", depth)
+            yield from (each._replace(certain=False, leaves=False) for each in self._block(function, part.body, depth))
+        if context is not None:
+            yield from self._around(function, context, "__exit__", depth)
 
     def _branches(self, function: FunctionInfo, statement: ast.If, depth: int) -> Iterator[Event]:
         """The events of both branches; what both begin or end with is certain."""
@@ -98,46 +86,64 @@ class Queue:
             yield from (each._replace(certain=False, leaves=leaves or each.leaves) for each in branch)
         yield from last
 
-    def _around(self, function: FunctionInfo, statement: ast.stmt, method: str, depth: int) -> Iterator[Event]:
-        """What objects of the project do at the start or end of a `with` block."""
-        home = self._model.home(function)
-        for item in getattr(statement, "items", ()):
-            cls = home.value_in(function, item.context_expr).cls
-            called = None if cls is None or depth == _MOST_CALLS else home.method(cls, method)
-            if called is not None:
-                inside = self.at_home(called).in_call(called, depth + 1)
-                yield from (Event(item.context_expr, each.waits) for each in inside if not each.waits or each.certain)
-
-    def _head(self, function: FunctionInfo, statement: ast.stmt, depth: int) -> Iterator[Event]:
+    def _head(
+        self, function: FunctionInfo, statement: ast.stmt, depth: int, site: ast.expr | None = None
+    ) -> Iterator[Event]:
         if isinstance(statement, _SCOPES):
             return
-        values = self._model.home(function).values_in(function, statement)
-        asker = _Expressions(self, self._model, function, values, depth)
+        asker = Expressions(
+            self._model, function, statement, site, self._of_call if depth < _MOST_CALLS else None, depth
+        )
+        if isinstance(statement, (ast.If, ast.While, ast.Assert)):
+            yield from asker.of_test(statement.test)
+            return
         parts = [each for each in children(statement) if isinstance(each, (ast.expr, ast.withitem))]
         if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             parts.sort(key=lambda each: each is not statement.value)
         for part in parts:
             yield from asker.events(part)
-        if isinstance(statement, (ast.With, ast.AsyncWith)):
+        if isinstance(statement, (ast.For, ast.AsyncFor)):
+            yield from asker.of_consumed(statement.iter, [statement.iter])
+        elif isinstance(statement, (ast.With, ast.AsyncWith)):
             yield from self._around(function, statement, "__enter__", depth)
 
-    def in_call(self, function: FunctionInfo, depth: int) -> tuple[Event, ...]:
+    # -- contexts and calls ------------------------------------------------------------------------------------------
+
+    def _around(
+        self, function: FunctionInfo, statement: ast.With | ast.AsyncWith, method: str, depth: int
+    ) -> Iterator[Event]:
+        """What objects do at the start or end of a `with` block."""
+        for item in statement.items:
+            expr = item.context_expr
+            cls = self._model.value_in(function, expr).cls
+            called = None if cls is None or depth == _MOST_CALLS else self._model.method(cls, method)
+            if called is not None:
+                inside = self._of_call(called, depth + 1)
+                yield from (Event(expr, statement, each.waits) for each in inside if not each.waits or each.certain)
+            elif not (isinstance(expr, ast.Call) and self._is_of_library(function, expr)):
+                yield Event(expr, statement, waits=False)
+
+    def _is_of_library(self, function: FunctionInfo, call: ast.Call) -> bool:
+        return self._model.value_in(function, call.func).kind is Kind.LIBRARY
+
+    def _may_swallow(self, function: FunctionInfo, statement: ast.With | ast.AsyncWith) -> bool:
+        """Whether an error in the block may lead behind it: `suppress(...)`, an `__exit__` that returns something."""
+        for item in statement.items:
+            expr = item.context_expr
+            if last_name(expr.func if isinstance(expr, ast.Call) else expr) in launches.SWALLOW:
+                return True
+            cls = self._model.value_in(function, expr).cls
+            leave = None if cls is None else self._model.method(cls, "__exit__")
+            if leave is not None and any(isinstance(each, ast.Return) and each.value for each in leave.statements):
+                return True
+        return False
+
+    def _of_call(self, function: FunctionInfo, depth: int) -> tuple[Event, ...]:
         """The events of a function's body, where so many calls lead to it."""
-        question = ("queue events in calls", function, depth)
-        return self._model.remember(question, lambda: tuple(self._block(function, function.body, depth)))
-
-    def at_home(self, function: FunctionInfo) -> Queue:
-        """The queue that answers for the function's file."""
         home = self._model.home(function)
-        return self if home is self._model else Queue(home)
-
-    def is_reported(self, node: ast.AST) -> bool:
-        """Whether a rule reports the expression as a wait."""
-        return node in self._reported
-
-
-def _perhaps(event: Event) -> Event:
-    return event._replace(certain=False, leaves=False)
+        question = ("queue events in calls", function, depth)
+        there = self if home is self._model else Queue(home)
+        return home.remember(question, lambda: tuple(there._block(function, function.body, depth)))
 
 
 def _shared(branches: list[list[Event]]) -> list[Event]:
@@ -148,150 +154,7 @@ def _shared(branches: list[list[Event]]) -> list[Event]:
 
 def _asks_for_accelerator(test: ast.expr) -> bool:
     """`if cuda:`, `if self.cuda:`, `if torch.cuda.is_available():`: true where waits matter."""
-    name = last_name(test.func if isinstance(test, ast.Call) else test) or ""
-    return name in launches.ASKS_FOR_ACCELERATOR
-
-
-def _asks_for_tensor(test: ast.expr) -> bool:
-    """`torch.is_tensor(x)`, `isinstance(x, torch.Tensor)`: true where waits matter."""
-    if not isinstance(test, ast.Call):
-        return False
-    name = last_name(test.func)
-    return name == "is_tensor" or (name == "isinstance" and last_name(test.args[-1]) == "Tensor")
-
-
-class _Expressions:
-    """The events of the expressions of one statement."""
-
-    def __init__(
-        self, queue: Queue, model: Model, function: FunctionInfo, values: Mapping[ast.expr, Value], depth: int
-    ) -> None:
-        self._queue = queue
-        self._model = model
-        self._function = function
-        self._values = values
-        self._depth = depth
-
-    def events(self, node: ast.AST) -> Iterator[Event]:
-        """The events of an expression, those of its parts first."""
-        if isinstance(node, _SCOPES):
-            return
-        if isinstance(node, _COMPREHENSIONS):
-            yield from self.events(node.generators[0].iter)
-            for part in (each for each in subtree(node) if isinstance(each, ast.Call)):
-                yield from (each._replace(certain=False) for each in self._call(part))
-            return
-        if isinstance(node, (ast.BoolOp, ast.IfExp)):
-            first, others = (
-                (node.values[0], node.values[1:])
-                if isinstance(node, ast.BoolOp)
-                else (node.test, [node.body, node.orelse])
-            )
-            yield from self.events(first)
-            straight = others[:1] if isinstance(node, ast.IfExp) and _asks_for_tensor(node.test) else []
-            for other in others:
-                is_certain = other in straight
-                yield from (each._replace(certain=each.certain and is_certain) for each in self.events(other))
-            return
-        for child in children(node):
-            yield from self.events(child)
-        if self._queue.is_reported(node):
-            yield Event(node, waits=True)
-        elif isinstance(node, ast.Call):
-            yield from self._call(node)
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-            yield Event(node, waits=False)
-        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and self._is_mask(node.slice):
-            yield Event(node, waits=True)
-
-    def _value(self, node: ast.expr) -> Value:
-        return self._values.get(node, UNKNOWN)
-
-    def _on_device(self, node: ast.expr) -> bool:
-        value = self._value(node)
-        return value.device.on_accelerator and value.holds_tensors and not value.mixed
-
-    def _is_mask(self, node: ast.expr) -> bool:
-        value = self._value(node)
-        return value.is_tensor and self._on_device(node) and value.dtype == "bool"
-
-    def _call(self, call: ast.Call) -> Iterator[Event]:
-        """What the call itself does, once its arguments are there."""
-        callee = self._value(call.func)
-        if callee.kind is Kind.LIBRARY:
-            yield from self._of_library(call, callee.ref or "")
-        elif callee.kind is Kind.MODULE:
-            yield Event(call, waits=False)
-        elif callee.function is not None:
-            yield from self._of_project(call, callee.function)
-        elif isinstance(call.func, ast.Attribute):
-            yield from self._of_method(call, call.func)
-        elif callee.kind is Kind.CLASS and callee.cls is not None:
-            made_by = self._model.method(callee.cls, "__init__")
-            yield from () if made_by is None else self._of_project(call, made_by)
-        else:
-            yield Event(call, waits=False)
-
-    def _of_library(self, call: ast.Call, ref: str) -> Iterator[Event]:
-        root = ref.partition(".")[0]
-        given = [*call.args, *(keyword.value for keyword in call.keywords)]
-        if root in launches.HOST_ROOTS:
-            return  # `int(x)` and `if x` wait where a rule reports them: other values may be numbers
-        if ref in launches.WAIT or ref.endswith(".synchronize"):
-            yield Event(call, waits=True)
-        elif ref in torch_api.HOST_DATA_FACTORIES:
-            if self._on_device(call) and given and not self._on_device(given[0]):
-                yield Event(call, waits=True)
-        elif last_name(call.func) in torch_api.SIZED_BY_DATA and any(map(self._on_device, given)):
-            yield from self._sized(call, of_method=False)
-        elif not ref.startswith(launches.QUIET_ROOTS) and (
-            root != "torch" or ref.rpartition(".")[2] not in launches.SMALL_FUNCTIONS
-        ):
-            yield Event(call, waits=False)
-
-    def _sized(self, call: ast.Call, *, of_method: bool) -> Iterator[Event]:
-        """A call whose result's size is in the data, unless an argument gives it."""
-        name = last_name(call.func) or ""
-        size, place = torch_api.SIZE_ARGUMENTS.get(name, ("", None))
-        has_size = any(keyword.arg == size for keyword in call.keywords)
-        has_size = has_size or (place is not None and len(call.args) > place - of_method)
-        if not has_size and not (name == "where" and len(call.args) + of_method > 1):
-            yield Event(call, waits=True)
-
-    def _of_method(self, call: ast.Call, func: ast.Attribute) -> Iterator[Event]:
-        name, owner = func.attr, self._value(func.value)
-        if owner.holds_tensors or (owner.device.on_accelerator and owner.kind is Kind.UNKNOWN):
-            yield from self._of_tensor(call, name, owner)
-        elif owner.kind in _QUIET_KINDS or name in launches.QUIET_METHODS or owner.device is Device.CPU:
-            return
-        else:
-            yield Event(call, waits=False)
-
-    def _of_tensor(self, call: ast.Call, name: str, owner: Value) -> Iterator[Event]:
-        there = owner.device.on_accelerator
-        if name in launches.HEAVY_METHODS:
-            yield Event(call, waits=False)
-        elif name in torch_api.HOST_READS or name == "cpu" or (name == "to" and self._names_host(call)):
-            if there:
-                yield Event(call, waits=True)
-        elif name in ("to", "cuda"):
-            waits = not any(keyword.arg == "non_blocking" for keyword in call.keywords)
-            if waits and owner.device is Device.CPU and self._on_device(call):
-                yield Event(call, waits=True)
-        elif name in torch_api.SIZED_BY_DATA and there:
-            yield from self._sized(call, of_method=True)
-
-    def _names_host(self, call: ast.Call) -> bool:
-        return bool(call.args) and self._value(call.args[0]).device is Device.CPU
-
-    def _of_project(self, call: ast.Call, function: FunctionInfo) -> Iterator[Event]:
-        """What a function of the project does, as one event: the last that is certain of those that end it."""
-        is_plain = not isinstance(function.node, ast.AsyncFunctionDef) and all(
-            (last_name(each.func if isinstance(each, ast.Call) else each) or "") in launches.RUN_THE_BODY
-            for each in function.decorators
-        )
-        if self._depth == _MOST_CALLS or function.is_generator or function.is_module or not is_plain:
-            yield Event(call, waits=False)
-            return
-        inside = self._queue.at_home(function).in_call(function, self._depth + 1)
-        yield from (Event(call, each.waits) for each in inside if not each.waits or each.certain)
+    if isinstance(test, ast.Call):
+        owner = last_name(test.func.value) if isinstance(test.func, ast.Attribute) else None
+        return last_name(test.func) == "is_available" and owner in launches.ACCELERATORS
+    return (last_name(test) or "") in launches.ASKS_FOR_ACCELERATOR

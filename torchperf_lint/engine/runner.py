@@ -125,10 +125,9 @@ def _judged(
                 raw.extend((rule, finding) for finding in rule.check(model))
             except Exception as error:
                 broken[rule.code] = error
-        others = tuple(raw)
         for rule, finding in raw:
             try:
-                found.append(diagnostic_of(rule, finding, source, model, others))
+                found.append(diagnostic_of(rule, finding, source, model))
             except Exception as error:
                 broken[rule.code] = error
         model.take_apart()
@@ -146,13 +145,11 @@ def may_speak(rule: Rule, target: Target) -> bool:
     return rule.torchmetrics is None or target.torchmetrics_is(rule.torchmetrics) is not False
 
 
-def diagnostic_of(
-    rule: Rule, finding: Finding, source: Source, model: Model, found: Sequence[tuple[Rule, Finding]] = ()
-) -> Diagnostic:
-    """The finding as plain data; `model` answers for its file, in which all rules have `found` these."""
+def diagnostic_of(rule: Rule, finding: Finding, source: Source, model: Model) -> Diagnostic:
+    """The finding as plain data; `model` answers for its file."""
     from torchperf_lint.engine.costs import weigh
 
-    site, weight = finding.site, weigh(rule, finding, model, found)
+    site, weight = finding.site, weigh(rule, finding, model)
     row, column = source.position(site.start)
     end_row, end_column = source.position(site.end)
     fix = finding.fix

@@ -59,15 +59,11 @@ def _beside(model: Model, statement: ast.stmt, node: ast.expr | None, calls: set
 def _host_work(model: Model, function: FunctionInfo) -> Iterator[ast.Call]:
     """The calls in the function of what works on the host alone."""
     for record in function.calls_made:
-        if last_name(record.call.func) in host_work_names.WORKS:
+        callee = model.callee(record)
+        is_named_so = last_name(record.call.func) in host_work_names.WORKS and callee.function is None
+        library = (callee.ref or "").partition(".")[0] if callee.kind is Kind.LIBRARY else ""
+        if is_named_so or library in host_work_names.WORKING_LIBRARIES:
             yield record.call
-        else:
-            callee = model.callee(record)
-            if (
-                callee.kind is Kind.LIBRARY
-                and (callee.ref or "").partition(".")[0] in host_work_names.WORKING_LIBRARIES
-            ):
-                yield record.call
 
 
 def _slow_calls(model: Model, function: FunctionInfo) -> set[ast.Call]:
@@ -130,7 +126,7 @@ def _leads_to_slow(model: Model, record: CallRecord, calls: int = 0) -> bool:
 def _always_slow(model: Model, function: FunctionInfo, calls: int) -> bool:
     """Whether the function, so many calls from the pass, always makes a call that takes seconds."""
     home = model.home(function)
-    return home.remember_for_all(
+    return home.remember(
         ("always slow", function, calls),
         lambda: any(_leads_to_slow(home, each, calls) for each in _run(function, _until_left(function.body))),
     )
@@ -160,7 +156,7 @@ def _has_loop(function: FunctionInfo) -> bool:
 def _walks_loader(model: Model, function: FunctionInfo) -> bool:
     """Whether the function goes over a data loader, to its end."""
     home = model.home(function)
-    return home.remember_for_all(
+    return home.remember(
         ("walks loader", function),
         lambda: any(
             not isinstance(loop.body[-1], _LEAVES) and home.walks_loader(loop) for loop in home.loops_in(function)

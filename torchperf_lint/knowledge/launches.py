@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
+from torchperf_lint.knowledge.host_work import HOST_LIBRARIES
+
 HOST_ROOTS = frozenset(
-    "builtins math numpy scipy sklearn skimage cv2 PIL pycocotools pandas matplotlib json csv os sys time datetime "
-    "logging warnings random collections itertools functools operator typing dataclasses contextlib copy pathlib re "
-    "string enum numbers inspect io shutil statistics string textwrap types uuid tqdm loguru rich".split()
+    (
+        *HOST_LIBRARIES,
+        *"math os sys time datetime logging warnings random collections typing dataclasses contextlib pathlib".split(),
+        *"re string enum numbers inspect io shutil statistics textwrap types uuid loguru rich".split(),
+    )
 )
 """Libraries that launch nothing on the device, by the first part of a function's qualified name."""
 
-RUN_THE_BODY = frozenset("staticmethod classmethod no_grad inference_mode enable_grad wraps typecheck".split())
+CONSUMING_ROOTS = ("functools.", "itertools.", "operator.", "tqdm.")
+"""Functions with these prefixes may call what is passed to them, or go over it."""
+
+READING_BUILTINS = frozenset("bool complex float int print repr str".split())
+"""Built-in functions that wait for a tensor."""
+
+QUIET_BUILTINS = frozenset(
+    "abs bytes callable chr delattr divmod enumerate format getattr globals hasattr hash hex id input isinstance "
+    "issubclass len locals object open ord pow range reversed round setattr slice super type vars zip".split()
+)
+"""Built-in functions that neither call their arguments nor go over them."""
+
+RUN_THE_BODY = frozenset("staticmethod classmethod property no_grad inference_mode enable_grad wraps typecheck".split())
 """Decorators, by their last names, whose function runs whenever it is called."""
 
-WAIT = frozenset(
+SWALLOW = frozenset({"suppress", "raises", "assertRaises"})
+"""Contexts, by their last names, that keep an error from leaving their block."""
+
+ACCELERATORS = frozenset("accelerator cuda hpu mps npu xpu".split())
+"""The modules of torch for devices."""
+
+SYNCHRONIZE = frozenset(f"torch.{name}.synchronize" for name in ACCELERATORS)
+"""Functions that wait for all that is queued."""
+
+CHECKED = frozenset(
     (
-        *(f"torch.{name}.synchronize" for name in ("accelerator", "cuda", "npu", "xpu", "hpu", "mps")),
         *(f"torch.linalg.{name}" for name in "cholesky eig eigh eigvalsh inv lstsq matrix_rank pinv solve svd".split()),
         *(f"torch.{name}" for name in ("cholesky_inverse", "inverse", "pinverse", "svd")),
     )
 )
-"""Functions that wait for all that is queued, and for what they compute: those of `linalg` look for errors."""
+"""Functions that wait for what they compute, where it is on the device: they look for errors."""
 
-ASKS_FOR_ACCELERATOR = frozenset("cuda use_cuda is_cuda is_available has_cuda".split())
-"""Names of flags, and of a function, that are true where there is a device to wait for."""
+ASKS_FOR_ACCELERATOR = frozenset("cuda use_cuda is_cuda has_cuda".split())
+"""Names of flags that are true where there is a device to wait for."""
 
 QUIET_ROOTS = (
     "torch.amp.",
@@ -66,9 +90,8 @@ HEAVY_METHODS = frozenset(
 """Methods of tensors that launch more than a few short kernels, by what they compute."""
 
 QUIET_METHODS = frozenset(
-    "add append appendleft clear copy count critical debug discard endswith error exception extend format get index "
-    "info insert is_set isdigit items join keys log lower lstrip perf_counter pop popitem popleft remove replace "
-    "rstrip set_description set_postfix setdefault split startswith strip update upper values warn warning write "
-    "zero_grad".split()
+    "append appendleft count critical debug discard endswith error exception extend format get index info insert "
+    "is_set isdigit items join keys lower lstrip perf_counter pop popitem popleft rstrip set_description set_postfix "
+    "setdefault split startswith strip upper values warn warning write zero_grad".split()
 )
 """Methods of objects of unknown class that launch nothing, by names that containers, texts and loggers use."""

@@ -149,8 +149,7 @@ def _replaced(model: Model, site: Site, call: cst.Call, moved: str, device: str)
 def safest(model: Model, *, same: bool = True) -> Safety:
     """The grade of a copy by the helper; `same` says that all other objects are moved by the call that they were."""
     ordered = any(
-        each.remember_for_all("rests on waits", functools.partial(_rests_on_waits, each.code))
-        for each in model.with_neighbours
+        each.remember("rests on waits", functools.partial(_rests_on_waits, each.code)) for each in model.with_neighbours
     )
     return Safety.SAFE if same and not ordered else Safety.UNSAFE
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.model.domain.frequency import Loop
     from torchperf_lint.model.domain.interfaces import FileQuestions, FrequencyQuestions, LoopQuestions, ValueQuestions
-    from torchperf_lint.model.project.dependencies import Memo
     from torchperf_lint.model.syntax.code import Code
     from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo, Index, Place
     from torchperf_lint.syntax.source import Source
@@ -32,7 +31,6 @@ class CodeModel:
         self._analyzed = analyzed
         self._index: Index = analyzed.index
         self._remembered: dict[object, Any] = {}
-        self._remembered_for_all: Memo[object, Any] = analyzed.recorder.memo()
 
     @functools.cached_property
     def _inference(self) -> ValueQuestions:
@@ -51,11 +49,6 @@ class CodeModel:
         if question not in self._remembered:
             self._remembered[question] = answer()
         return self._remembered[question]  # type: ignore[no-any-return]
-
-    def remember_for_all(self, question: object, answer: Callable[[], _Answer]) -> _Answer:
-        """The same for a query that rules of other files make, too: its dependencies are stored with it."""
-        found: _Answer = self._analyzed.recorder.kept(self._remembered_for_all, question, answer)
-        return found
 
     @property
     def path(self) -> str:

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.model.syntax.arguments import given_for
+from torchperf_lint.model.syntax.finding import none_test
 from torchperf_lint.model.syntax.index import FunctionInfo, last_name
 from torchperf_lint.model.syntax.texts import rest_of
 from torchperf_lint.model.values import narrowing
@@ -172,6 +173,11 @@ def _formula(spot: _Spot) -> Formula:
         return True
     if isinstance(node, ast.Call) and last_name(node.func) == "isinstance" and len(node.args) == 2:
         return _instance(found, node)
+    if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+        asks_for_none = none_test(found.scope.function, node.func)
+        if asks_for_none is not None:
+            is_none = _equal(_term(found.at(node.args[0])), _Term(repr(None), True), True)
+            return is_none if asks_for_none else negated(is_none)
     term = _term(found)
     if term.is_literal:
         return bool(term.literal)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from torchperf_lint.model.syntax.index import last_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo, Index
 
 _Objects = tuple[dict[str, list["CallRecord"]], dict[str, list[str]]]
@@ -73,6 +75,30 @@ def means_module_function(index: Index, name: str, caller: FunctionInfo, functio
             return False
         outer = outer.outer
     return True
+
+
+def none_test(caller: FunctionInfo, func: ast.expr) -> bool | None:
+    """Whether a callee is a function of the module that returns `x is None` (True) or `x is not None` (False)."""
+    if not isinstance(func, ast.Name):
+        return None
+    index = caller.index
+    found = index.note("none tests", lambda: index.reads.unheard(lambda: dict(_none_tests(index)))).get(func.id)
+    if found is None:
+        return None
+    index.reads.mentions(func.id)
+    function, asks_for_none = found
+    return asks_for_none if means_module_function(index, func.id, caller, function) else None
+
+
+def _none_tests(index: Index) -> Iterator[tuple[str, tuple[FunctionInfo, bool]]]:
+    for function in index.all_functions:
+        parameters = function.parameter_names
+        if len(parameters) != 1 or len(function.body) != 1 or not isinstance(function.body[0], ast.Return):
+            continue
+        match function.body[0].value:
+            case ast.Compare(ast.Name(name), [ast.Is() | ast.IsNot() as asked], [ast.Constant(None)]):
+                if name == parameters[0] and not function.decorators:
+                    yield function.name, (function, isinstance(asked, ast.Is))
 
 
 def _is_inside(node: ast.expr, other: ast.expr) -> bool:

@@ -245,4 +245,4 @@ def generated(frame: Frame, bound: Env) -> Value:
     part = yielded.element if yielded.kind is Kind.CONTAINER and yielded.element is not None else yielded
     if part.origin is not None:
         return Value(Kind.LOADER, element=yielded, sources=part.sources)
-    return container(yielded)
+    return container(yielded, ref="generator")

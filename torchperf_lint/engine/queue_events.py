@@ -1,0 +1,281 @@
+"""What the expressions of one statement do to the device's queue: known waits, and launches unless known to be none."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.knowledge import launches, torch_api
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
+from torchperf_lint.model.syntax.names import last_name
+from torchperf_lint.syntax.tree import children
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.domain.values import Value
+    from torchperf_lint.model.syntax.index import FunctionInfo
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_HANDS_OVER = (ast.Yield, ast.YieldFrom, ast.Await)
+_QUIET_KINDS = (Kind.NONE, Kind.NUMBER, Kind.STRING, Kind.DEVICE, Kind.DTYPE, Kind.NUMPY, Kind.CONTAINER)
+_PROPERTIES = frozenset({"property", "cached_property"})
+_HOST_DATA = (Kind.NUMBER, Kind.STRING, Kind.NUMPY, Kind.CONTAINER)
+
+
+class Event(NamedTuple):
+    """An expression of a statement that launches much work, or waits for the device.
+
+    `certain` says that it happens whenever the code around it runs to its end, `leaves` that a branch around it ends
+    in a jump: what stands behind that branch has not run it. `uploads` says that the wait is for a copy to the device.
+    """
+
+    node: ast.expr
+    statement: ast.stmt
+    waits: bool
+    certain: bool = True
+    leaves: bool = False
+    uploads: bool = False
+
+
+class Expressions:
+    """The events of the expressions of one statement."""
+
+    def __init__(
+        self,
+        model: Model,
+        function: FunctionInfo,
+        statement: ast.stmt,
+        site: ast.expr | None,
+        of_call: Callable[[FunctionInfo, int], tuple[Event, ...]] | None,
+        depth: int,
+    ) -> None:
+        """`site` surely waits; `of_call` gives the events of a function one call deeper, None where it is too deep."""
+        self._model = model
+        self._statement = statement
+        self._site = site
+        self._of_call = of_call
+        self._depth = depth
+        self._values = model.values_in(function, statement)
+
+    def events(self, node: ast.AST) -> Iterator[Event]:
+        """The events of an expression, those of its parts first."""
+        if node is self._site:
+            # The work that it launches itself comes before its wait.
+            yield from (each for each in self._events(node) if not each.waits or each.node is not node)
+            yield self._event(self._site, waits=True)
+        else:
+            yield from self._events(node)
+
+    def of_test(self, test: ast.expr) -> Iterator[Event]:
+        """The events of an expression whose truth is asked."""
+        yield from self.events(test)
+        if test is not self._site and self._is_one(test):
+            yield self._event(test, waits=True)
+
+    def of_consumed(self, node: ast.expr, parts: Iterable[ast.expr]) -> Iterator[Event]:
+        """The launch by which unknown parts may make their items, where an expression goes over them."""
+        if not all(self._is_quiet(part) for part in parts):
+            yield self._event(node, waits=False)
+
+    def _event(self, node: ast.expr, *, waits: bool, uploads: bool = False) -> Event:
+        return Event(node, self._statement, waits, uploads=uploads)
+
+    # -- expressions -------------------------------------------------------------------------------------------------
+
+    def _events(self, node: ast.AST) -> Iterator[Event]:
+        if isinstance(node, ast.Lambda):
+            return
+        if isinstance(node, _COMPREHENSIONS):
+            yield from self._comprehension(node)
+            return
+        if isinstance(node, (ast.BoolOp, ast.IfExp, ast.Compare)):
+            yield from self._in_part(node)
+            return
+        for child in children(node):
+            yield from self.events(child)
+        if isinstance(node, ast.Call):
+            yield from self._call(node)
+        elif isinstance(node, _HANDS_OVER) or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)):
+            yield self._event(node, waits=False)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            if self._is_one(node.operand):
+                yield self._event(node, waits=True)
+        elif isinstance(node, ast.Attribute):
+            yield from self._property(node)
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+            yield from self._subscript(node)
+
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> Iterator[Event]:
+        """Its first iterable's events; then a launch, if any pass may launch, and the waits of one pass."""
+        first, *others = node.generators
+        yield from self.events(first.iter)
+        yield from self.of_consumed(first.iter, [first.iter])
+        results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        parts = [*first.ifs, *(part for each in others for part in (each.iter, *each.ifs)), *results]
+        inside = [each for part in parts for each in self.events(part)]
+        yield from (each for each in inside if not each.waits)
+        yield from (each._replace(certain=False) for each in inside if each.waits)
+
+    def _in_part(self, node: ast.BoolOp | ast.IfExp | ast.Compare) -> Iterator[Event]:
+        """What is evaluated first is certain; of the rest, only the first operand behind a comparison's sign is."""
+        if isinstance(node, ast.Compare):
+            sure, others = [node.left, node.comparators[0]], node.comparators[1:]
+        elif isinstance(node, ast.BoolOp):
+            sure, others = node.values[:1], node.values[1:]
+        else:
+            sure, others = [node.test], [node.body, node.orelse]
+            if _asks_for_tensor(node.test):
+                sure, others = [node.test, node.body], [node.orelse]
+        for part in sure:
+            is_asked = part is sure[0] and not isinstance(node, ast.Compare)
+            yield from self.of_test(part) if is_asked else self.events(part)
+        for part in others:
+            yield from (each._replace(certain=False) for each in self.events(part))
+
+    def _property(self, node: ast.Attribute) -> Iterator[Event]:
+        cls = self._value(node.value).cls
+        method = None if cls is None else self._model.method(cls, node.attr)
+        if method is not None and any((last_name(each) or "") in _PROPERTIES for each in method.decorators):
+            yield from self._of_project(node, method)
+
+    def _subscript(self, node: ast.Subscript) -> Iterator[Event]:
+        cls = self._value(node.value).cls
+        method = None if cls is None else self._model.method(cls, "__getitem__")
+        if method is not None:
+            yield from self._of_project(node, method)
+        index = self._value(node.slice)
+        if self._is_there(node.slice) and index.is_tensor and index.dtype == "bool":
+            yield self._event(node, waits=True)
+
+    # -- values ------------------------------------------------------------------------------------------------------
+
+    def _value(self, node: ast.expr) -> Value:
+        return self._values.get(node, UNKNOWN)
+
+    def _is_there(self, node: ast.expr) -> bool:
+        """Whether the expression is surely a tensor on the device, or holds such."""
+        value = self._value(node)
+        return value.device.on_accelerator and value.holds_tensors and not value.mixed
+
+    def _is_one(self, node: ast.expr) -> bool:
+        """Whether it is surely one tensor on the device: a batch's own entry may be a number."""
+        return self._is_there(node) and self._value(node).is_tensor and self._value(node).origin is None
+
+    def _is_quiet(self, node: ast.expr) -> bool:
+        """Whether going over it, or looking at it, launches no work."""
+        value = self._value(node)
+        return (value.kind in _QUIET_KINDS and value.ref != "generator") or value.holds_tensors
+
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    def _call(self, call: ast.Call) -> Iterator[Event]:
+        """What the call itself does, once its arguments are there."""
+        callee = self._value(call.func)
+        if callee.kind is Kind.LIBRARY:
+            yield from self._of_library(call, callee.ref or "")
+        elif callee.kind is Kind.MODULE:
+            yield self._event(call, waits=False)
+        elif callee.function is not None:
+            yield from self._of_project(call, callee.function)
+        elif isinstance(call.func, ast.Attribute):
+            yield from self._of_method(call, call.func)
+        elif callee.kind is Kind.CLASS and callee.cls is not None:
+            made_by = self._model.method(callee.cls, "__init__")
+            yield from () if made_by is None else self._of_project(call, made_by)
+        else:
+            yield self._event(call, waits=False)
+
+    def _of_library(self, call: ast.Call, ref: str) -> Iterator[Event]:
+        root, _, name = ref.rpartition(".")
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if root == "builtins" or ref.startswith(launches.CONSUMING_ROOTS):
+            yield from self._of_builtin(call, name, given)
+        elif ref.partition(".")[0] in launches.HOST_ROOTS:
+            return
+        elif ref in launches.SYNCHRONIZE or (ref in launches.CHECKED and any(map(self._is_there, given))):
+            yield self._event(call, waits=True)
+        elif ref in torch_api.HOST_DATA_FACTORIES:
+            data = self._value(given[0]) if given else UNKNOWN
+            if self._is_there(call) and (data.device is Device.CPU or data.kind in _HOST_DATA):
+                yield self._event(call, waits=True, uploads=True)
+        elif name in torch_api.SIZED_BY_DATA and any(map(self._is_there, given)):
+            yield from self._sized(call, of_method=False)
+        elif not ref.startswith(launches.QUIET_ROOTS) and not (
+            ref.startswith("torch.") and name in launches.SMALL_FUNCTIONS
+        ):
+            yield self._event(call, waits=False)
+
+    def _of_builtin(self, call: ast.Call, name: str, given: list[ast.expr]) -> Iterator[Event]:
+        """`float(x)` and `print(x)` wait for a tensor; what goes over its arguments, or calls one, may launch."""
+        if name in launches.READING_BUILTINS:
+            if any(map(self._is_one, given)):
+                yield self._event(call, waits=True)
+        elif name not in launches.QUIET_BUILTINS:
+            yield from self.of_consumed(call, given)
+
+    def _sized(self, call: ast.Call, *, of_method: bool) -> Iterator[Event]:
+        """A call whose result's size is in the data, unless an argument gives it."""
+        name = last_name(call.func) or ""
+        size, place = torch_api.SIZE_ARGUMENTS.get(name, ("", None))
+        has_size = any(keyword.arg in (size, None) for keyword in call.keywords)
+        has_size = has_size or (place is not None and len(call.args) > place - of_method)
+        if not has_size and not (name == "where" and len(call.args) + of_method > 1):
+            yield self._event(call, waits=True)
+
+    def _of_method(self, call: ast.Call, func: ast.Attribute) -> Iterator[Event]:
+        name, owner = func.attr, self._value(func.value)
+        if owner.holds_tensors or (owner.device.on_accelerator and owner.kind is Kind.UNKNOWN):
+            yield from self._of_tensor(call, name, owner)
+        elif owner.kind in _QUIET_KINDS or owner.device is Device.CPU:
+            return
+        elif name not in launches.QUIET_METHODS or owner.kind is not Kind.UNKNOWN:
+            yield self._event(call, waits=False)
+
+    def _of_tensor(self, call: ast.Call, name: str, owner: Value) -> Iterator[Event]:
+        there = owner.device.on_accelerator and not owner.mixed
+        if name in launches.HEAVY_METHODS:
+            yield self._event(call, waits=False)
+        elif name in torch_api.HOST_READS:
+            if there:
+                yield self._event(call, waits=True)
+        elif name in ("cpu", "to", "cuda"):
+            if _surely_waits(call):
+                if there and self._value(call).device is Device.CPU:
+                    yield self._event(call, waits=True)
+                elif owner.device is Device.CPU and self._is_there(call):
+                    yield self._event(call, waits=True, uploads=True)
+        elif name in torch_api.SIZED_BY_DATA and there:
+            yield from self._sized(call, of_method=True)
+
+    def _of_project(self, node: ast.expr, function: FunctionInfo) -> Iterator[Event]:
+        """What a function of the project does when the expression calls it: its launches, and its certain waits."""
+        is_plain = not isinstance(function.node, ast.AsyncFunctionDef) and all(
+            (last_name(each.func if isinstance(each, ast.Call) else each) or "") in launches.RUN_THE_BODY
+            for each in function.decorators
+        )
+        if self._of_call is None or function.is_generator or function.is_module or not is_plain:
+            yield self._event(node, waits=False)
+            return
+        inside = self._of_call(function, self._depth + 1)
+        yield from (self._event(node, waits=each.waits) for each in inside if not each.waits or each.certain)
+
+
+def _surely_waits(call: ast.Call) -> bool:
+    """Whether a copy asks for no copy without a wait: neither by name nor by position, nor in `**options`."""
+    names = {keyword.arg for keyword in call.keywords}
+    last = 1 if last_name(call.func) == "cuda" else 2
+    return names.isdisjoint({"non_blocking", None}) and len(call.args) <= last and not _is_spread(call)
+
+
+def _is_spread(call: ast.Call) -> bool:
+    return any(isinstance(each, ast.Starred) for each in call.args)
+
+
+def _asks_for_tensor(test: ast.expr) -> bool:
+    """`torch.is_tensor(x)`, `isinstance(x, torch.Tensor)`: true where waits matter."""
+    if not isinstance(test, ast.Call):
+        return False
+    name = last_name(test.func)
+    return name == "is_tensor" or (name == "isinstance" and len(test.args) == 2 and last_name(test.args[1]) == "Tensor")
