@@ -157,7 +157,7 @@ def safest(model: Model, *, same: bool = True) -> Safety:
 
 def _rests_on_waits(code: Code) -> bool:
     """Whether something may be right only because a copy waits: streams, events, and copies to the host that do not."""
-    return habits.has_streams(code) or habits.has_events(code) or habits.fetches_without_waiting(code)
+    return habits.has_loose_streams(code) or habits.has_events(code) or habits.fetches_without_waiting(code)
 
 
 def may_be_sent(model: Model, function: FunctionInfo, device: cst.BaseExpression | None) -> bool:

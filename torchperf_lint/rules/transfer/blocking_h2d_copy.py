@@ -54,10 +54,16 @@ def blocking_h2d_copy(model: Model) -> Iterator[Finding]:
             continue
         fields = {"copy": model.brief(move.site.node), "where": move.hot_path.where}
         fix = NoFix.OPTION if option else _do_not_wait(model, move)
-        if fix in _COPIED:
-            pinned = pinned_copies.sent(model, move)
-            fix = pinned if isinstance(pinned, Fix) else fix
+        if fix is not NoFix.OPTION:
+            fix = _best(fix, pinned_copies.sent(model, move))
         yield Finding(move.site, (*(option or ()), *move.hot_path.because), fix, fields)
+
+
+def _best(fix: Fix | NoFix, copy: Fix | NoFix) -> Fix | NoFix:
+    """The copy from pinned memory, where it is safer than the argument, or the batch cannot have the argument."""
+    if isinstance(fix, NoFix):
+        return copy if fix in _COPIED and isinstance(copy, Fix) else fix
+    return copy if isinstance(copy, Fix) and copy.safety.rank < fix.safety.rank else fix
 
 
 def _do_not_wait(model: Model, move: Move) -> Fix | NoFix:
