@@ -32,8 +32,11 @@ _PACKERS = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 _GIVEN = frozenset({"data", "dtype", "device"})
 
 
-def sent(model: Model, move: Move) -> Fix | NoFix:
-    """`_sent(x, d)` for `x.to(d)`, and the function `_sent` above the file's definitions."""
+def sent(model: Model, move: Move, *, acts_as_tensor: bool = False) -> Fix | NoFix:
+    """`_sent(x, d)` for `x.to(d)`, and the function `_sent` above the file's definitions.
+
+    `acts_as_tensor` says that what is moved is a tensor for all that the file shows.
+    """
     site, tree = move.site, move.site.tree
     named, is_tensor = device_text(model, move), model.value(move.moved).is_tensor
     if not move.plain or (move.like and (move.device is None or not model.value(move.device).is_tensor)):
@@ -61,7 +64,8 @@ def sent(model: Model, move: Move) -> Fix | NoFix:
     if not tree.lossless or b"#" in tree.source.utf8[start:end] or in_format_string(model, move.call):
         return NoFix.NO_ROOM
     changed = _replaced(model, site, move.call, moved, named[0])
-    same = is_tensor or (shape.method_name(move.call) == "to" and not any(each.keyword for each in move.call.args))
+    by_keyword = any(each.keyword for each in move.call.args) and not acts_as_tensor
+    same = is_tensor or (shape.method_name(move.call) == "to" and not by_keyword)
     # `x.to(y)` is of the class of y, which may be one of a library.
     grade = safest(model, same=same and not move.like).at_worst(named[1])
     return NoFix.NO_ROOM if changed is None else Fix(_TITLE, grade, changed, ASSUMES)
