@@ -79,6 +79,24 @@ SETTLED = Helper(
 )
 """What reads a sum of such numbers: one to which nothing was added is still the number that it began with."""
 
+STILL_TRUE = Helper(
+    "_still_true",
+    (
+        "def _still_true(flag):",
+        '    """Whether a flag is true; one on a GPU that was is asked again only if it was written to since."""',
+        "    if type(flag) is not {torch}.Tensor or not flag.is_cuda or flag.is_inference():",
+        "        return bool(flag)",
+        "    now = id(flag), flag._version",
+        '    if getattr(flag, "_true_at", None) != now and bool(flag):',
+        "        flag._true_at = now",
+        '    return getattr(flag, "_true_at", None) == now',
+    ),
+)
+"""What asks a flag that is set once. Autograd counts the writes to a tensor, whoever makes them.
+
+A copy of the flag is another object, and a flag that is false is asked each time.
+"""
+
 
 def defined(model: Model, helper: Helper, torch: str, used: ast.stmt) -> tuple[Edit, ...] | None:
     """The edit that defines the function; none where this very one stands at the top of the file.

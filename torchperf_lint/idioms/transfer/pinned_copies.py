@@ -91,7 +91,7 @@ def safer(fix: Fix | NoFix, copy: Callable[[], Fix | NoFix]) -> Fix | NoFix:
 def packed_and_sent(model: Model, site: Site, call: cst.Call) -> Fix | NoFix:
     """`_sent(torch.tensor(v), d)` for `torch.tensor(v, device=d)`, `_sent(x.new_tensor(v, ...), x.device)` likewise."""
     tree, torch = site.tree, model.name_of("torch", site)
-    named = [each.keyword.value if each.keyword else "" for each in call.args[1:]]
+    named = [each.keyword.value if each.keyword else "" for each in call.args[1:] if not _says_nothing(each)]
     is_plain = bool(call.args) and not call.args[0].star and _GIVEN.issuperset(named)
     if not is_plain or (call.args[0].keyword is not None and call.args[0].keyword.value != "data"):
         return NoFix.FORM
@@ -110,6 +110,12 @@ def packed_and_sent(model: Model, site: Site, call: cst.Call) -> Fix | NoFix:
         return NoFix.SCRIPTED
     dropped = edits.drop_argument(tree, call, given[0])
     return _around(model, site, call, dropped, edits.text_of(tree, device))
+
+
+def _says_nothing(argument: cst.Arg) -> bool:
+    """`requires_grad=False`, as by default."""
+    is_named = argument.keyword is not None and argument.keyword.value in ("requires_grad", "pin_memory")
+    return is_named and shape.is_literal(argument.value, "False")
 
 
 def _new_and_sent(model: Model, site: Site, call: cst.Call) -> Fix | NoFix:
