@@ -15,7 +15,7 @@ from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import HotPath, Model, Site
-    from torchperf_lint.model.handles import ClassInfo, FunctionInfo
+    from torchperf_lint.model.handles import ClassInfo, FunctionInfo, NameUses
 
 _RECKONS = frozenset({"min", "max", "int", "round", "abs"})
 
@@ -148,12 +148,37 @@ def _names_of(model: Model, function: FunctionInfo) -> set[str]:
     return {node.id for node in function.nodes if isinstance(node, ast.Name)} | bound
 
 
-def ends_plainly(model: Model, hot_path: HotPath) -> bool:
-    """Whether the code after the hot loop runs whenever the loop is left, and at no other time.
+def ends_plainly(model: Model, hot_path: HotPath, uses: NameUses) -> bool:
+    """Whether all that sees a name behind the hot loop runs behind the code that a fix puts there.
 
-    It does not if the function may catch an exception (a `try`, a `suppress()`), or if the loop has an `else`.
+    It may not if the loop has an `else`, or if the function may catch an exception (a `try`, a `suppress()`), unless
+    the name is used in nothing but the block of the `try` that the loop is in.
     """
-    return hot_path.loop is not None and not hot_path.loop.orelse and not _may_catch(model, hot_path.loop)
+    loop = hot_path.loop
+    if loop is None or loop.orelse:
+        return False
+    block = _block_to_be_left(model, loop)
+    if block is None:
+        return True
+    last = block[-1]
+    start = model.source.offset(block[0].lineno, block[0].col_offset)
+    end = model.source.offset(last.end_lineno or last.lineno, last.end_col_offset or 0)
+    return all(start <= use.start < end for use in uses.uses if use.kind != "store")
+
+
+def only_filled(model: Model, uses: NameUses) -> bool:
+    """Whether a name is a new list that one place in the loop fills, and that nothing reads before the loop ends."""
+    is_called = any(use.constant == "list()" for use in uses.of("store"))
+    return uses.only_filled and not (is_called and not model.keeps_builtin("list"))
+
+
+def _block_to_be_left(model: Model, statement: ast.stmt) -> list[ast.stmt] | None:
+    """The block around the statement that an exception may leave, so that the function goes on behind it."""
+    while (parent := (place := model.place_of(statement)).parent) is not None:
+        if _catches_in(model, parent):
+            return place.block
+        statement = parent
+    return None
 
 
 def may_be_caught(model: Model, site: Site) -> bool:
@@ -163,11 +188,14 @@ def may_be_caught(model: Model, site: Site) -> bool:
 
 def _may_catch(model: Model, statement: ast.stmt) -> bool:
     """Whether an exception raised by the statement may be caught in its function."""
-    return any(
-        type(around).__name__ in ("Try", "TryStar")
-        or (isinstance(around, (ast.With, ast.AsyncWith)) and any(_catches(model, item) for item in around.items))
-        for around in model.place_of(statement).around()
-    )
+    return any(_catches_in(model, around) for around in model.place_of(statement).around())
+
+
+def _catches_in(model: Model, around: ast.stmt) -> bool:
+    """Whether a statement may catch what is raised in a block of it."""
+    if isinstance(around, (ast.With, ast.AsyncWith)):
+        return any(_catches(model, item) for item in around.items)
+    return type(around).__name__ in ("Try", "TryStar")
 
 
 def _catches(model: Model, item: ast.withitem) -> bool:

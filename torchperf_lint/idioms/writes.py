@@ -241,6 +241,16 @@ def host_batch_written_after(model: Model, site: Site) -> bool:
     )
 
 
+def host_batch_written_by_callers(model: Model, site: Site) -> bool:
+    """Whether a function that calls the one around the site may write in place to a host batch."""
+    for record in model.callers(model.function_of(site)):
+        home, caller = model.home(record.function), record.function
+        for written, _ in (*written_in(caller), *handed_to_writers(home, caller)):
+            if any(is_host_batch(home.value_in(caller, each)) for each in memory_of(home, caller, written)):
+                return True
+    return False
+
+
 def is_written_after(model: Model, site: Site, moved: cst.BaseExpression) -> bool:
     """Whether the function around the site writes by name to what is moved there, on a later line or pass."""
     node = model.ast_of(moved)
@@ -325,6 +335,34 @@ def acts_as_tensor(model: Model, name: str, site: Site) -> bool:
             if ref == "criterion" or (takes_tensors and callee.kind in (Kind.LIBRARY, Kind.MODULE)):
                 return True
     return False
+
+
+def comes_from_dict(model: Model, path: str, site: Site) -> bool:
+    """Whether the function around the site binds an attribute to an entry of a dict above, and to its copies alone."""
+    function = model.function_of(site)
+    given = [
+        (node.lineno, node.value)
+        for node in function.nodes
+        if isinstance(node, ast.Assign) and any(dotted(target) == path for target in node.targets)
+    ]
+    entries = [(row, value) for row, value in given if _is_entry(value)]
+    others = [value for _, value in given if not _is_entry(value)]
+    return (
+        len(entries) == 1
+        and entries[0][0] < site.rows[0]
+        and all(isinstance(each, ast.Call) and _moves_path(each, path) for each in others)
+    )
+
+
+def _is_entry(node: ast.expr) -> bool:
+    """`batch["images"]`."""
+    is_key = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)
+    return is_key and isinstance(node.slice.value, str)  # type: ignore[attr-defined]
+
+
+def _moves_path(call: ast.Call, path: str) -> bool:
+    """`x.to(...)` of the path itself."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _MOVERS and dotted(call.func.value) == path
 
 
 def _is_or_moves(argument: ast.expr, name: str) -> bool:

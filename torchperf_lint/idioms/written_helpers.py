@@ -51,6 +51,52 @@ tensors in the place of a device; a process without CUDA, where pinning is anoth
 exported or compiled, also by torch 2.0, whose compiler does not say that it runs. TorchScript compiles but that path.
 """
 
+DEFERRED = Helper(
+    "_deferred",
+    (
+        "def _deferred(number):",
+        '    """A GPU\'s float as a double that stays there, to be summed up; any other number at once."""',
+        "    known = type(number) in ({torch}.Tensor, {torch}.nn.Parameter) and number.is_cuda",
+        "    if known and number.is_floating_point() and number.numel() == 1:",
+        "        return number.detach().reshape(()).double()",
+        "    return number.item()",
+    ),
+)
+"""What takes the place of `x.item()` in a sum that is read later.
+
+A double on the device is the float that `item()` would have given, and sums and products of doubles round as those of
+Python's floats do. Whole numbers, which become Python's, and numbers of other devices, which may lack float64, are read
+at once.
+"""
+
+SETTLED = Helper(
+    "_settled",
+    (
+        "def _settled(number):",
+        '    """The number that a tensor of one element holds; any other number as it is."""',
+        "    return number.item() if isinstance(number, {torch}.Tensor) else number",
+    ),
+)
+"""What reads a sum of such numbers: one to which nothing was added is still the number that it began with."""
+
+STILL_TRUE = Helper(
+    "_still_true",
+    (
+        "def _still_true(flag):",
+        '    """Whether a flag is true; one on a GPU that was is asked again only if it was written to since."""',
+        "    if type(flag) is not {torch}.Tensor or not flag.is_cuda or flag.is_inference():",
+        "        return bool(flag)",
+        "    now = id(flag), flag._version",
+        '    if getattr(flag, "_true_at", None) != now and bool(flag):',
+        "        flag._true_at = now",
+        '    return getattr(flag, "_true_at", None) == now',
+    ),
+)
+"""What asks a flag that is set once. Autograd counts the writes to a tensor, whoever makes them.
+
+A copy of the flag is another object, and a flag that is false is asked each time.
+"""
+
 
 def defined(model: Model, helper: Helper, torch: str, used: ast.stmt) -> tuple[Edit, ...] | None:
     """The edit that defines the function; none where this very one stands at the top of the file.
@@ -69,14 +115,11 @@ def defined(model: Model, helper: Helper, torch: str, used: ast.stmt) -> tuple[E
 def stands_in(model: Model, site: Site, helper: Helper) -> bool:
     """Whether the site is in such a function."""
     function: FunctionInfo = model.function_of(site)
-    torch = model.name_of("torch", site)
     node = function.node
-    return (
-        torch is not None
-        and isinstance(node, ast.FunctionDef)
-        and node.name == helper.name
-        and _has_text(model, node, helper.text(model, torch))
-    )
+    if not isinstance(node, ast.FunctionDef) or node.name != helper.name:
+        return False
+    torch = model.name_of("torch", site)
+    return torch is not None and _has_text(model, node, helper.text(model, torch))
 
 
 def _has_text(model: Model, statement: ast.FunctionDef, text: str) -> bool:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 _SEES_ALL_NAMES = frozenset({"locals", "vars", "eval", "exec"})
+EMPTY_LISTS = ("[]", "list()")
+"""The constants of a name that is bound to a new list; of the second, `list` has to be Python's own."""
 _EQUALS = re.compile(rb"[ \t\r\n)]*=")
 
 
@@ -45,7 +47,7 @@ class Use(NamedTuple):
     displayed: bool
     decides: bool
     call: str | None
-    same_block: bool  # in the same block as the loop (a plain statement before or after it)
+    same_run: bool  # in a block around the loop, or in its own, with no other loop in between
     leads: bool  # always executed before the loop begins
     as_float: bool  # divided, or formatted as a float: 0 and 0.0 give the same there
     again: bool  # behind the loop, in another loop that runs it in every step
@@ -96,12 +98,13 @@ class NameUses:
     @functools.cached_property
     def only_filled(self) -> bool:
         """Whether it is a new list that one place in the loop fills, and that nothing reads before the loop ends."""
-        stores = self.of("store")
         fills = [use for use in self.of("load", "augment") if use.inside]
-        fresh = len(stores) == 1 and stores[0].constant == "[]" and stores[0].same_block and not stores[0].inside
+        first = [use for use in self.of("store") if not use.after]
         return (
             self.local
-            and fresh
+            and len(first) == 1
+            and first[0].constant in EMPTY_LISTS
+            and first[0].same_run
             and len(fills) == 1
             and not any(use.nested or use.kind == "delete" for use in self.uses)
             and all(use.inside or (use.after and use.kind == "load") for use in self.of("load", "augment"))
@@ -216,6 +219,7 @@ def uses_of(name: str, loop: ast.stmt | None, occurrences: Occurrences, hot_path
     """
     index, source = occurrences.index, occurrences.source
     before = _blocks_around(loop, index)
+    near = _blocks_around(loop, index, up_to_loop=True)
 
     def describe(node: ast.Name | ast.Attribute, statement: ast.stmt | None, context: _Context) -> Use:
         kind = {ast.Load: "load", ast.Store: "store", ast.Del: "delete"}[type(node.ctx)]
@@ -242,7 +246,7 @@ def uses_of(name: str, loop: ast.stmt | None, occurrences: Occurrences, hot_path
             context.displayed,
             context.decides,
             context.call,
-            loop is not None and block is index.places[loop].in_block,
+            block is not None and not inside and id(block) in near,
             block is not None and not inside and not after and id(block) in before,
             context.as_float,
             later is not None and later.loop is not None,
@@ -261,13 +265,13 @@ def _spells_itself(node: ast.FormattedValue, source: Source) -> bool:
     return _EQUALS.match(source.utf8, end) is not None
 
 
-def _blocks_around(loop: ast.stmt | None, index: Index) -> set[int]:
-    """The blocks that contain the loop or a statement around it."""
+def _blocks_around(loop: ast.stmt | None, index: Index, *, up_to_loop: bool = False) -> set[int]:
+    """The blocks that contain the loop or a statement around it, perhaps only those within the next loop."""
     blocks = set()
     while loop is not None:
         place = index.places[loop]
         blocks.add(place.block_id)
-        loop = place.parent
+        loop = None if up_to_loop and isinstance(place.parent, (ast.For, ast.AsyncFor, ast.While)) else place.parent
     return blocks
 
 
@@ -278,7 +282,7 @@ def _constants(function: FunctionInfo) -> dict[int, object]:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 _note_constants(target, node.value, found)
-            if len(node.targets) > 1 and isinstance(node.value, (ast.List, ast.Dict)):
+            if len(node.targets) > 1 and isinstance(node.value, (ast.List, ast.Dict, ast.Call)):
                 # `x = self.x = []` binds one list to two names: other code may see it.
                 for target in node.targets:
                     found.pop(id(target), None)
@@ -287,11 +291,17 @@ def _constants(function: FunctionInfo) -> dict[int, object]:
     return found
 
 
+def _is_empty_list(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id == "list" and not call.args and not call.keywords
+
+
 def _note_constants(target: ast.expr, value: ast.expr, found: dict[int, object]) -> None:
     if isinstance(target, ast.Name) and isinstance(value, ast.Constant):
         found[id(target)] = value.value
     elif isinstance(target, ast.Name) and isinstance(value, ast.List) and not value.elts:
         found[id(target)] = "[]"
+    elif isinstance(target, ast.Name) and isinstance(value, ast.Call) and _is_empty_list(value):
+        found[id(target)] = "list()"
     elif isinstance(target, ast.Name) and isinstance(value, ast.Dict) and not value.keys:
         found[id(target)] = "{}"
     elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 from typing import TYPE_CHECKING
 
@@ -21,13 +22,15 @@ from torchperf_lint.model.handles import names_in
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
-    import ast
-
     from torchperf_lint.engine.findings import Edit
     from torchperf_lint.idioms.sync.indexing import Indexed
     from torchperf_lint.idioms.sync.places import Costly
     from torchperf_lint.model import Model, Value
+    from torchperf_lint.model.handles import FunctionInfo
 
+_RECKONS = (ast.Add, ast.Sub, ast.Mult, ast.Mod, ast.FloorDiv)
+_RECKON = frozenset("add sub mul fmod remainder div floor_divide clamp".split())
+"""What makes integers of integers, or floats."""
 _SPANS = (Kind.NUMBER, Kind.NONE)
 _VIEWS = VIEW_METHODS | {"detach"}
 _TITLE_SENT = "copy the places from pinned memory, and do not wait"
@@ -82,15 +85,34 @@ def _sent(model: Model, indexed: Indexed, subscript: cst.Subscript, on_host: lis
     has_arrays = any(model.value(node).kind is Kind.NUMPY for node in on_host)
     assumes = _ASSUMES_ARRAYS if has_arrays else _ASSUMES_SENT
     # In a traced graph the device would be a constant.
-    are_places = all(_are_surely_places(model.value(node)) for node in on_host)
+    are_places = all(_are_surely_places(model, indexed, node) for node in on_host)
     same = held.is_tensor and are_places and not has_arrays and not model.may_be_traced
     grade = pinned_copies.safest(model, same=same).at_worst(again)
     return None if together is None else Fix(_TITLE_SENT, grade, together, assumes)
 
 
-def _are_surely_places(value: Value) -> bool:
+def _are_surely_places(model: Model, indexed: Indexed, node: cst.BaseExpression) -> bool:
     """Whether an index has integers: truth values are counted where they lie, and on the device that is a wait."""
-    return not value.is_tensor or (value.dtype or "").startswith("int")
+    meaning = model.ast_of(node)
+    return not model.value(node).is_tensor or (meaning is not None and _has_integers(model, indexed.function, meaning))
+
+
+def _has_integers(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether an index is made of integers; floats, to which a number may turn them, are none that torch takes."""
+    value = model.value_in(function, node)
+    if value.is_tensor and (value.dtype or "").startswith("int"):
+        return True
+    if isinstance(node, ast.Name):
+        made = model.only_binding(function, node.id)
+        return made is not None and not isinstance(made, ast.Name) and _has_integers(model, function, made)
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, _RECKONS) and any(
+            _has_integers(model, function, each) for each in (node.left, node.right)
+        )
+    if not isinstance(node, ast.Call) or not node.args:
+        return False
+    name = (model.value_in(function, node.func).ref or "").removeprefix("torch.")
+    return name in _RECKON and _has_integers(model, function, node.args[0])
 
 
 def _as_places(model: Model, indexed: Indexed, node: cst.BaseExpression, torch: str) -> str | None:

@@ -12,6 +12,7 @@ from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.metrics import meters
 from torchperf_lint.idioms.metrics.metric_calls import aggregates
 from torchperf_lint.idioms.sync import helpers, norms
+from torchperf_lint.idioms.written_helpers import DEFERRED, SETTLED, stands_in
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.knowledge.loggers import (
     DISPLAYS,
@@ -92,7 +93,9 @@ def hot_reads(model: Model) -> tuple[HostRead, ...]:
 
 def _hot_reads(model: Model) -> Iterator[HostRead]:
     by_helpers = {each.site.start: each.site for each in helpers.helper_reads(model) if not each.copies}
-    sites = {site.start: site for site in model.scalar_reads(hot=True) if not helpers.stands_in_reader(model, site)}
+    found = (site for site in model.scalar_reads(hot=True) if not helpers.stands_in_reader(model, site))
+    written = (DEFERRED, SETTLED)
+    sites = {each.start: each for each in found if not any(stands_in(model, each, helper) for helper in written)}
     covered = 0
     for start, site in sorted({**by_helpers, **sites}.items()):
         hot_path = model.hot_path(site)

@@ -32,8 +32,11 @@ _PACKERS = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 _GIVEN = frozenset({"data", "dtype", "device"})
 
 
-def sent(model: Model, move: Move) -> Fix | NoFix:
-    """`_sent(x, d)` for `x.to(d)`, and the function `_sent` above the file's definitions."""
+def sent(model: Model, move: Move, *, acts_as_tensor: bool = False) -> Fix | NoFix:
+    """`_sent(x, d)` for `x.to(d)`, and the function `_sent` above the file's definitions.
+
+    `acts_as_tensor` says that what is moved is a tensor for all that the file shows.
+    """
     site, tree = move.site, move.site.tree
     named, is_tensor = device_text(model, move), model.value(move.moved).is_tensor
     if not move.plain or (move.like and (move.device is None or not model.value(move.device).is_tensor)):
@@ -61,7 +64,8 @@ def sent(model: Model, move: Move) -> Fix | NoFix:
     if not tree.lossless or b"#" in tree.source.utf8[start:end] or in_format_string(model, move.call):
         return NoFix.NO_ROOM
     changed = _replaced(model, site, move.call, moved, named[0])
-    same = is_tensor or (shape.method_name(move.call) == "to" and not any(each.keyword for each in move.call.args))
+    by_keyword = any(each.keyword for each in move.call.args) and not acts_as_tensor
+    same = is_tensor or (shape.method_name(move.call) == "to" and not by_keyword)
     # `x.to(y)` is of the class of y, which may be one of a library.
     grade = safest(model, same=same and not move.like).at_worst(named[1])
     return NoFix.NO_ROOM if changed is None else Fix(_TITLE, grade, changed, ASSUMES)
@@ -87,7 +91,7 @@ def safer(fix: Fix | NoFix, copy: Callable[[], Fix | NoFix]) -> Fix | NoFix:
 def packed_and_sent(model: Model, site: Site, call: cst.Call) -> Fix | NoFix:
     """`_sent(torch.tensor(v), d)` for `torch.tensor(v, device=d)`, `_sent(x.new_tensor(v, ...), x.device)` likewise."""
     tree, torch = site.tree, model.name_of("torch", site)
-    named = [each.keyword.value if each.keyword else "" for each in call.args[1:]]
+    named = [each.keyword.value if each.keyword else "" for each in call.args[1:] if not _says_nothing(each)]
     is_plain = bool(call.args) and not call.args[0].star and _GIVEN.issuperset(named)
     if not is_plain or (call.args[0].keyword is not None and call.args[0].keyword.value != "data"):
         return NoFix.FORM
@@ -106,6 +110,12 @@ def packed_and_sent(model: Model, site: Site, call: cst.Call) -> Fix | NoFix:
         return NoFix.SCRIPTED
     dropped = edits.drop_argument(tree, call, given[0])
     return _around(model, site, call, dropped, edits.text_of(tree, device))
+
+
+def _says_nothing(argument: cst.Arg) -> bool:
+    """`requires_grad=False`, as by default."""
+    is_named = argument.keyword is not None and argument.keyword.value in ("requires_grad", "pin_memory")
+    return is_named and shape.is_literal(argument.value, "False")
 
 
 def _new_and_sent(model: Model, site: Site, call: cst.Call) -> Fix | NoFix:
@@ -156,7 +166,7 @@ def safest(model: Model, *, same: bool = True) -> Safety:
 
 def _rests_on_waits(code: Code) -> bool:
     """Whether something may be right only because a copy waits: streams, events, and copies to the host that do not."""
-    return habits.has_streams(code) or habits.has_events(code) or habits.fetches_without_waiting(code)
+    return habits.has_loose_streams(code) or habits.has_events(code) or habits.fetches_without_waiting(code)
 
 
 def may_be_sent(model: Model, function: FunctionInfo, device: cst.BaseExpression | None) -> bool:

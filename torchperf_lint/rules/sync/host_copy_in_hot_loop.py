@@ -181,10 +181,10 @@ def _collect_on_device(model: Model, site: Site) -> Fix | NoFix:
         return goes_to(model, outer)
     if hot_path.loop is None:
         return NoFix.LOOP_ELSEWHERE
-    if not surroundings.ends_plainly(model, hot_path):
-        return NoFix.MAY_BE_CAUGHT
     uses = model.uses(filling.name, site, hot_path)
-    if not uses.only_filled:
+    if not surroundings.ends_plainly(model, hot_path, uses):
+        return NoFix.MAY_BE_CAUGHT
+    if not surroundings.only_filled(model, uses):
         return NoFix.USED_OTHERWISE
     chain = _chain(model, site.node, outer)
     methods = [shape.method_name(call) or "" for call in chain]

@@ -9,8 +9,10 @@ from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.sync.asked_again import asked_once
 from torchperf_lint.idioms.sync.assertions import checked_there, raised_there
 from torchperf_lint.idioms.sync.destinations import goes_to
+from torchperf_lint.idioms.sync.flags import asked_when_written
 from torchperf_lint.idioms.sync.guarded_masks import written_anyway
 from torchperf_lint.idioms.sync.truths import hot_truths, read_truths
+from torchperf_lint.idioms.written_helpers import STILL_TRUE, stands_in
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
@@ -49,7 +51,7 @@ _RANGES: dict[str, tuple[int, int]] = {
 def implicit_tensor_bool(model: Model) -> Iterator[Finding]:
     """Branches, `and`, `or`, `not` and assertions on tensors, and Python functions that compare or read them."""
     for truth in (*hot_truths(model), *read_truths(model)):
-        if model.in_test(truth.site):
+        if model.in_test(truth.site) or stands_in(model, truth.site, STILL_TRUE):
             continue
         text = f"`{model.brief(truth.site.node)}`"
         fields = {"what": text if truth.calls else f"the truth of {text}", "where": truth.hot_path.where}
@@ -68,7 +70,8 @@ def _chosen_on_device(model: Model, truth: Truth) -> Fix | NoFix:
         if reason is NoFix.ASSERTS:
             return checked_there(model, truth.site)
         if reason is NoFix.DECIDES_A_BRANCH:
-            return written_anyway(model, truth.site) or raised_there(model, truth.site)
+            again = asked_when_written(model, truth.site)
+            return again or written_anyway(model, truth.site) or raised_there(model, truth.site)
         return reason
     if len(call.args) != 2 or any(each.star or each.keyword for each in call.args) or shape.binds_or_defers(call):
         return NoFix.FORM

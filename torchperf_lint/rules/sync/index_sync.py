@@ -8,6 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.sync.indices import without_copy
 from torchperf_lint.idioms.sync.places import hot_places, is_one_element, is_row_of_places
+from torchperf_lint.idioms.sync.sized_once import sized_once
 from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def index_sync(model: Model) -> Iterator[Finding]:
         fix = _filled(model, place) if place.by == "number" else NoFix.INDEX_FROM_DEVICE
         if place.by == "copy":
             fix = without_copy(model, place)
+        elif place.by == "read":
+            fix = sized_once(model, place.site, place.part) or fix
         yield Finding(place.site, (*place.because, *place.hot_path.because), fix, fields)
 
 

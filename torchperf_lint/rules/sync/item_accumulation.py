@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms import habits, placing, surroundings, writes
+from torchperf_lint.idioms.sync.put_off import put_off
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads, may_lack_float64
 from torchperf_lint.idioms.sync.side_by_side import read_side_by_side
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
@@ -59,6 +60,9 @@ def _use(model: Model, read: HostRead, name: str) -> str:
 # -- sums -----------------------------------------------------------------------------------------------------------
 
 
+_SUM_TITLE = "sum on the device, read once after the loop"
+
+
 class _Deferral(NamedTuple):
     """How to keep a sum on the device: the replacement of each read, the final read, and how exact this is."""
 
@@ -81,18 +85,39 @@ def _defer_sum(model: Model, read: HostRead, name: str) -> Fix | NoFix:
         needed = any(use.inside and not use.sampled for use in uses.of("load"))
         return NoFix.NEEDED_IN_THE_STEP if needed else NoFix.USED_OTHERWISE
     how = _deferral(model, read, uses, starts)
+    if isinstance(how, NoFix) or how.safety is not Safety.SAFE:
+        told = _told_as_it_runs(model, read, name, uses)
+        if told is not None:
+            return told
     if isinstance(how, NoFix):
         return how
     if not model.keeps_builtin(how.convert):
         return NoFix.NO_ROOM
+    kept = edits.postfix(read.site.tree, read.tensor) + how.kept
+    changed = _summed(model, read, name, uses, kept, how.convert)
+    return NoFix.NO_ROOM if changed is None else Fix(_SUM_TITLE, how.safety, changed)
+
+
+def _summed(
+    model: Model, read: HostRead, name: str, uses: NameUses, kept: str, convert: str
+) -> tuple[Edit, ...] | None:
+    """The edits that add `kept` in the place of the read, and convert the sum where it is used."""
     made = [
-        edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + how.kept),
-        *(Edit(use.start, use.end, f"{how.convert}({name})".encode()) for use in uses.of("load") if use.inside),
+        edits.replace(read.site.tree, read.site.node, kept),
+        *(Edit(use.start, use.end, f"{convert}({name})".encode()) for use in uses.of("load") if use.inside),
     ]
     if any(not use.inside for use in uses.of("load", "augment")):
-        made.append(placing.after(model, read.hot_path, f"{name} = {how.convert}({name})"))
-    changed = edits.together(*made)
-    return NoFix.NO_ROOM if changed is None else Fix("sum on the device, read once after the loop", how.safety, changed)
+        made.append(placing.after(model, read.hot_path, f"{name} = {convert}({name})"))
+    return edits.together(*made)
+
+
+def _told_as_it_runs(model: Model, read: HostRead, name: str, uses: NameUses) -> Fix | None:
+    """A sum whose numbers are read at once where the program then shows that a sum on the device is not the same."""
+    scale, later = _scale(model, read), put_off(model, read)
+    if later is None or scale is None or not scale.exact:
+        return None
+    changed = edits.together(later.definitions, _summed(model, read, name, uses, later.kept, later.convert))
+    return None if changed is None else Fix(_SUM_TITLE, Safety.SAFE, changed)
 
 
 def _hindrance(model: Model, read: HostRead, name: str) -> NoFix | None:
@@ -101,7 +126,8 @@ def _hindrance(model: Model, read: HostRead, name: str) -> NoFix | None:
         return NoFix.PUT_IN_A_CONTAINER if "[" in name else NoFix.KEPT_IN_AN_OBJECT
     if read.hot_path.loop is None:
         return NoFix.LOOP_ELSEWHERE
-    return None if surroundings.ends_plainly(model, read.hot_path) else NoFix.MAY_BE_CAUGHT
+    uses = model.uses(name, read.site, read.hot_path)
+    return None if surroundings.ends_plainly(model, read.hot_path, uses) else NoFix.MAY_BE_CAUGHT
 
 
 def _deferral(model: Model, read: HostRead, uses: NameUses, starts: list[object]) -> _Deferral | NoFix:
@@ -207,7 +233,7 @@ def _defer_list(model: Model, read: HostRead, name: str) -> Fix | NoFix:
     torch = model.name_of("torch", read.site)
     if torch is None:
         return NoFix.NO_ROOM
-    if not model.uses(name, read.site, read.hot_path).only_filled:
+    if not surroundings.only_filled(model, model.uses(name, read.site, read.hot_path)):
         return NoFix.USED_OTHERWISE
     kept = ".detach()" if _is_never_written(model, read) else ".detach().clone()"
     changed = edits.together(

@@ -13,8 +13,10 @@ from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.idioms.writes import (
     acts_as_tensor,
     collates_tensors,
+    comes_from_dict,
     has_blocking_mover,
     host_batch_written_after,
+    host_batch_written_by_callers,
     is_host_batch,
     is_written_after,
 )
@@ -54,10 +56,16 @@ def blocking_h2d_copy(model: Model) -> Iterator[Finding]:
             continue
         fields = {"copy": model.brief(move.site.node), "where": move.hot_path.where}
         fix = NoFix.OPTION if option else _do_not_wait(model, move)
-        if fix in _COPIED:
-            pinned = pinned_copies.sent(model, move)
-            fix = pinned if isinstance(pinned, Fix) else fix
+        if fix is not NoFix.OPTION:
+            fix = _best(fix, pinned_copies.sent(model, move, acts_as_tensor=_acts_as_tensor(model, move)))
         yield Finding(move.site, (*(option or ()), *move.hot_path.because), fix, fields)
+
+
+def _best(fix: Fix | NoFix, copy: Fix | NoFix) -> Fix | NoFix:
+    """The copy from pinned memory, where it is safer than the argument, or the batch cannot have the argument."""
+    if isinstance(fix, NoFix):
+        return copy if fix in _COPIED and isinstance(copy, Fix) else fix
+    return copy if isinstance(copy, Fix) and copy.safety.rank < fix.safety.rank else fix
 
 
 def _do_not_wait(model: Model, move: Move) -> Fix | NoFix:
@@ -74,6 +82,7 @@ def _do_not_wait(model: Model, move: Move) -> Fix | NoFix:
         and _casts_alike(model, move)
         and model.is_cuda(model.value(move.call).device)  # copies to Apple's devices would read freed memory
         and not host_batch_written_after(model, move.site)
+        and not host_batch_written_by_callers(model, move.site)
     )
     grade = Safety.SAFE if safe else Safety.SHOWN if _may_raise(model, move) else Safety.UNSAFE
     return Fix("copy without waiting", grade, changed)
@@ -113,6 +122,12 @@ def _takes_the_argument(model: Model, move: Move) -> bool:
     if isinstance(moved, cst.Name):
         return _is_dict_value(model, move, moved.value) or acts_as_tensor(model, moved.value, move.site)
     return False
+
+
+def _acts_as_tensor(model: Model, move: Move) -> bool:
+    """The same, or an attribute that holds an entry of a dict, to which other functions may write, perhaps."""
+    path = shape.dotted(move.moved)
+    return _takes_the_argument(model, move) or (path is not None and comes_from_dict(model, path, move.site))
 
 
 def _is_dict_value(model: Model, move: Move, name: str) -> bool:

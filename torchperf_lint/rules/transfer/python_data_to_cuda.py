@@ -98,8 +98,8 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
 
 def _sent(model: Model, packing: _Packing) -> Fix | NoFix:
     """Copy what is packed from pinned memory, unless packing itself reads tensors of the device."""
-    if uploads.holds_device_tensors(model.value(packing.data)):
-        return NoFix.SEVERAL_MAKERS
+    if uploads.holds_device_tensors(model.value(packing.data)) and not _lists_numbers(model, packing.data):
+        return NoFix.SEVERAL_MAKERS  # each is read, and that waits as well
     if packing.move is not None:
         return pinned_copies.sent(model, packing.move)
     if uploads.makes_on_device(model):
