@@ -296,6 +296,13 @@ class Program(EditedFiles):
         key = self._key(index)
         return bool(self._ask(key, "naming", name, key))
 
+    def naming_method(self, function: FunctionInfo) -> list[AnalyzedFile]:
+        """The other files that may name a method without calling it; none if too many may."""
+        key = self._key(function.index)
+        keys = self._ask(key, "naming", function.name, key)
+        found = map(self.analyzed, keys if len(keys) <= bounds.MOST_FILES else [])
+        return [analyzed for analyzed in found if analyzed is not None]
+
     def looking_up(self, name: str, index: Index) -> list[AnalyzedFile]:
         """The files that may look up an attribute of that name; the query is recorded for the index's file."""
         keys = self._ask(self._key(index), "looking_up", name)
