@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.engine.findings import Unproven
 from torchperf_lint.knowledge import conventions, torch_api
 from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.values import INTEGER, STRING, UNKNOWN, Device, Kind, Value, container
@@ -73,6 +74,8 @@ def module_call(
             )
             if result.kind is Kind.INSTANCE and result.created is None:
                 result = _promised(evaluator.inference, result, device, because)
+            if device.on_accelerator and any(isinstance(step, Unproven) for step in result.because):
+                result = result._replace(device=device, because=because)  # where the module is, says more
             if result.kind is not Kind.UNKNOWN:
                 return _filled(result, Value(Kind.PYTREE, device, because=because))
     ref = module.ref or ""
