@@ -57,6 +57,8 @@ IN_PROJECTS = [
     ),
     ("MOST_FILES", 0, "called_by_default", "TPL201", ""),
     ("MOST_FILES_DEFINING", 0, "by_hierarchy", "TPL101 x2", ""),
+    ("MOST_OVERRIDES", 0, "abstract_methods", "TPL101", ""),
+    ("MOST_SUBCLASSES", 0, "chosen_by_subclasses", "TPL114 unsafe x2", ""),
     ("FEWEST_LETTERS", 99, "looked_up_by_name", "TPL101 x4", ""),
     ("MOST_CALLS_TO_TEXT", 0, "looked_up_by_name", "TPL101, TPL102", ""),
     ("MOST_PLACES_OF_VALUE", 1, "objects_called", "TPL101 x2", ""),

@@ -58,6 +58,12 @@ MOST_BASES = 20
 MOST_CHOICES = 4
 """With more possible classes, a call or an attribute is not evaluated for each of them."""
 
+MOST_SUBCLASSES = 24
+"""With more subclasses that decide what a base's attribute is, it is not known: the base's method runs for each."""
+
+MOST_OVERRIDES = 8
+"""With more methods that override an abstract one, its result is not known: they are evaluated for each call."""
+
 MOST_PLACES_OF_VALUE = 80
 """Expressions over which a function or an object is followed as a value; beyond, it reaches no call."""
 

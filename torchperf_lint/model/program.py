@@ -263,7 +263,17 @@ class Program(EditedFiles):
         # Who knows only a registry that the class is in calls what this has built.
         known_by.update(self._key(index) for index in registries_of(self, cls).values())
         importing = {key for file in sorted(known_by) for key in self._ask(own, "importers", file)}
-        return [key for key in files if key in family or key in importing]
+        owners = [each for each in lineage if name in each.methods or each is cls]
+        return [
+            key
+            for key in files
+            if key in family or key in importing or any(self._imports_by_name(key, each) for each in owners)
+        ]
+
+    def _imports_by_name(self, key: str, cls: ClassInfo) -> bool:
+        """Whether the file at `key` imports the class by its name, perhaps from a package that hands it on."""
+        home = self._key(cls.index)
+        return key in self._ask(home, "importing_it", cls.name, home) and self._imports(key, cls.name, cls)
 
     def methods_named(self, name: str, index: Index) -> list[FunctionInfo] | None:
         """The methods of that name, except in tests; None if a file cannot be read, or too many may have one."""
@@ -295,6 +305,13 @@ class Program(EditedFiles):
         """Whether another file may name, without calling it, a function or method of that name."""
         key = self._key(index)
         return bool(self._ask(key, "naming", name, key))
+
+    def naming_method(self, function: FunctionInfo) -> list[AnalyzedFile]:
+        """The other files that may name a method without calling it; none if too many may."""
+        key = self._key(function.index)
+        keys = self._ask(key, "naming", function.name, key)
+        found = map(self.analyzed, keys if len(keys) <= bounds.MOST_FILES else [])
+        return [analyzed for analyzed in found if analyzed is not None]
 
     def looking_up(self, name: str, index: Index) -> list[AnalyzedFile]:
         """The files that may look up an attribute of that name; the query is recorded for the index's file."""

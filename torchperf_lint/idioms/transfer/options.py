@@ -14,7 +14,7 @@ from torchperf_lint.syntax import cst, shape
 if TYPE_CHECKING:
     from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import Model
-    from torchperf_lint.model.handles import AttributeStore, FunctionInfo
+    from torchperf_lint.model.handles import AttributeStore, CallRecord, FunctionInfo
 
 
 def waits_by_default(model: Model, move: Move) -> tuple[Because, ...] | None:
@@ -88,13 +88,24 @@ class _Search:
         self.defaults.append((default.lineno, function.path))
         for record in self._model.callers(function):
             given = passed(record.call, function, name)
-            if any(isinstance(each, ast.Starred) for each in record.call.args):
-                return False
-            if any(each.arg is None for each in record.call.keywords):
+            if given is None and self._may_be_spread(record, name):
                 return False
             if given is not None and not self.is_off(record.function, given, steps):
                 return False
         return True
+
+    def _may_be_spread(self, record: CallRecord, name: str) -> bool:
+        """Whether `*args` or `**options` of a call may hold the argument.
+
+        A dict that the function makes itself does not where the file never writes the argument's name.
+        """
+        if any(isinstance(each, ast.Starred) for each in record.call.args):
+            return True
+        spread = [each.value for each in record.call.keywords if each.arg is None]
+        home = self._model.home(record.function)
+        return any(not _is_made_here(home, record.function, each) for each in spread) or (
+            bool(spread) and _writes(home, name)
+        )
 
     def _is_kept_off(self, cls: ClassInfo, name: str, steps: int) -> bool:
         """Whether an attribute is False wherever it is stored, or a property that gives what is."""
@@ -131,6 +142,23 @@ class _Search:
         """The expressions that are stored in an attribute, each with its function."""
         owners = self._model.lineage(cls)
         return [(each.function, _stored(owner, each)) for owner in owners for each in owner.attributes.get(name, ())]
+
+
+def _is_made_here(model: Model, function: FunctionInfo, mapping: ast.expr) -> bool:
+    """Whether a mapping is a display or a comprehension, or a name that the function binds to nothing else."""
+    made = model.all_bindings(function, mapping.id) if isinstance(mapping, ast.Name) else [mapping]
+    return bool(made) and all(isinstance(each, (ast.Dict, ast.DictComp)) for each in made)
+
+
+def _writes(model: Model, name: str) -> bool:
+    """Whether the file writes the name as a string, from which a key may be made."""
+    texts = model.remember("texts written", lambda: _texts(model))
+    return name in texts
+
+
+def _texts(model: Model) -> frozenset[str]:
+    constants = (node.value for node in model.top.nodes if isinstance(node, ast.Constant))
+    return frozenset(each for each in constants if isinstance(each, str))
 
 
 def _stored(owner: ClassInfo, store: AttributeStore) -> ast.expr | None:

@@ -10,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import calling, hierarchy, reaching, trees
+from torchperf_lint.model.callgraph import calling, hierarchy, implicit, reaching, trees
 from torchperf_lint.model.callgraph.dispatch import Lookups
 from torchperf_lint.model.domain.flows import Flow, Handing, still_handed
 from torchperf_lint.model.domain.grades import Grade
@@ -93,12 +93,19 @@ class _Search:
                     if self._makes(record, cls):
                         yield _Spot(record.call, index)
         if not function.name.startswith("__"):
-            indexes = dict.fromkeys(cls.index for cls in (*self.inference.lineage(function.cls), *makers))
-            for index in indexes:
+            indexes = [cls.index for cls in (*self.inference.lineage(function.cls), *makers)]
+            for index in dict.fromkeys([*indexes, *self._files_keeping_it()]):
                 for node in trees.upside_down(index).attributes.get(function.name, ()):
                     if not self._is_called(node, index) and self._is_of(node.value, index, function.cls):
                         yield _Spot(node, index, is_method=True)
         yield from self._looked_up(function.cls)
+
+    def _files_keeping_it(self) -> list[Index]:
+        """The other files that may keep the bound method: `act = self.policy.act`; not where any class may have one."""
+        program, function = self.inference.program, self.function
+        if program is None or implicit.is_property(function) or not hierarchy.is_telling(function):
+            return []
+        return [file.index for file in program.naming_method(function)]
 
     def _looked_up(self, cls: ClassInfo) -> Iterator[_Spot]:
         """Where the method is looked up by its name: in an object of the class, or in one of unknown class."""

@@ -100,8 +100,17 @@ class ValueQuestions(Protocol):
     ) -> Value:
         """The value that the function returns for these arguments."""
 
+    def promise(self, function: FunctionInfo) -> Value:
+        """What the function's annotation says that it returns."""
+
+    def overriding(self, function: FunctionInfo) -> tuple[FunctionInfo, ...]:
+        """The methods that override one, if they may return tensors and are few."""
+
     def in_call(self, function: FunctionInfo, given: Env) -> Mapping[ast.expr, Value] | None:
         """The values of the expressions in one call of a function of this file; None in a cycle."""
+
+    def in_object(self, function: FunctionInfo, cls: ClassInfo, node: ast.expr) -> Value:
+        """The value of an expression in a method of this file that is called on an object of a subclass."""
 
     def outcome(
         self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], part: Slice
@@ -456,6 +465,9 @@ class ProjectQuestions(Protocol):
 
     def names_elsewhere(self, name: str, index: Index) -> bool:
         """Whether another file may name, without calling it, a function or method of that name."""
+
+    def naming_method(self, function: FunctionInfo) -> Sequence[FileQuestions]:
+        """The other files that may name a method without calling it; none if too many may."""
 
     def looking_up(self, name: str, index: Index) -> Sequence[FileQuestions]:
         """The files that may look up an attribute of that name by `getattr`."""

@@ -50,6 +50,49 @@ def terms_sent_backward(function: FunctionInfo) -> frozenset[str]:
     return _known(function, "backward terms", lambda: frozenset(_joined(function)))
 
 
+def calls_sent_backward(function: FunctionInfo) -> dict[str, int]:
+    """What is called for the results that a function sends backward, `self.model` of `self.model(x)["loss"].sum()`.
+
+    With the first row of such a call; the arguments of calls are left out.
+    """
+    return function.index.note(("calls backward", function), lambda: _called(function))
+
+
+def _called(function: FunctionInfo) -> dict[str, int]:
+    assigned = _assigned(function) if function.calls_made else {}
+    pending, seen, found = list(_sent(function)), set[str](), dict[str, int]()
+    while pending:
+        node = pending.pop()
+        path = dotted(node)
+        if path is not None and path not in seen:
+            seen.add(path)
+            pending += assigned.get(path, ())
+        if isinstance(node, ast.BinOp):
+            pending += (node.left, node.right)
+        elif isinstance(node, (ast.Subscript, ast.Attribute)):
+            pending.append(node.value)
+        elif isinstance(node, ast.UnaryOp):
+            pending.append(node.operand)
+        elif isinstance(node, ast.Call):
+            name = dotted(node.func)
+            if name is not None:
+                found[name] = min(node.lineno, found.get(name, node.lineno))
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _KEEP_PLACE:
+                pending.append(node.func.value)
+    return found
+
+
+def _assigned(function: FunctionInfo) -> dict[str, list[ast.expr]]:
+    """Names and attributes with what the function assigns to them, or unpacks into them."""
+    assigned: dict[str, list[ast.expr]] = {}
+    for node in function.nodes:
+        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                for part in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
+                    assigned.setdefault(dotted(part) or "", []).append(node.value)
+    return assigned
+
+
 def _known(function: FunctionInfo, question: str, find: Callable[[], frozenset[str]]) -> frozenset[str]:
     index = function.index
     if not function.is_module:

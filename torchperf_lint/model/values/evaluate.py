@@ -26,7 +26,17 @@ from torchperf_lint.model.domain.values import (
     join_all,
 )
 from torchperf_lint.model.syntax.index import dotted, last_name
-from torchperf_lint.model.values import calls, choices, distributions, fields, mutation, narrowing, optimizers, records
+from torchperf_lint.model.values import (
+    calls,
+    choices,
+    distributions,
+    fields,
+    mutation,
+    narrowing,
+    optimizers,
+    records,
+    trained_models,
+)
 from torchperf_lint.model.values.binding import bind, subscript_path
 from torchperf_lint.model.values.devices import accelerator_choice, inside_module
 from torchperf_lint.model.values.fields import as_data
@@ -217,6 +227,7 @@ class Evaluator:
         starred = any(isinstance(argument, ast.Starred) for argument in node.args) or "**" in keywords
         result = calls.result(self, node, callee, arguments, keywords, starred)
         result = calls.named_mover(node, result, arguments, keywords)
+        result = trained_models.placed_by_training(self, node, callee, result)
         mutation.mutate(self, node, arguments, keywords, env)
         if callee.function is not None and not starred:
             mutation.fill(self, node, callee, arguments, keywords, env)

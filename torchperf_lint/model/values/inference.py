@@ -24,6 +24,8 @@ from torchperf_lint.model.values import (
     optimizers,
     own_changes,
     parameters,
+    results,
+    subclass_attributes,
 )
 from torchperf_lint.model.values.devices import default_device, filled_since, moved_since
 from torchperf_lint.model.values.evaluate import Evaluator
@@ -70,7 +72,7 @@ class ValueInference:
     def _rank(self, question: tuple[object, ...]) -> tuple[object, ...] | None:
         """A question's place in a fixed order; None for calls, whose questions hold values, and for implicit uses."""
         kind, about, *more = question
-        if not isinstance(about, (FunctionInfo, ClassInfo)) or kind in ("call", "in call"):
+        if not isinstance(about, (FunctionInfo, ClassInfo)) or kind in ("call", "in call", "in object"):
             return None
         row, name = about.place if isinstance(about, FunctionInfo) else (about.node.lineno, about.name)
         rest = [each.place if isinstance(each, Slice) else each for each in more]
@@ -147,14 +149,42 @@ class ValueInference:
         self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], starred: bool = False
     ) -> Value:
         """What the function returns for these arguments."""
-        part = slices_of(function).of_results()
-        return UNKNOWN if starred else self.outcome(function, arguments, keywords, part).returned
+        if starred:
+            return self.promise(function)
+        returned = self.outcome(function, arguments, keywords, slices_of(function).of_results()).returned
+        is_open = returned == UNKNOWN or returned.kind is Kind.CONTAINER
+        return results.beyond(self, function, arguments, keywords, returned) if is_open else returned
+
+    def promise(self, function: FunctionInfo) -> Value:
+        """What the function's annotation says that it returns."""
+        home = self.home(function.index)
+        if home is not self:
+            return home.promise(function)
+        return self._ask_afresh(("promise", function), lambda: results.promised(self, function), lambda: UNKNOWN)
+
+    def overriding(self, function: FunctionInfo) -> tuple[FunctionInfo, ...]:
+        """The methods that override one, if they may return tensors and are few."""
+        home = self.home(function.index)
+        if home is not self:
+            return home.overriding(function)
+        return self._ask_afresh(("overriding", function), lambda: results.overriding(self, function), tuple)
 
     def in_call(self, function: FunctionInfo, given: Env) -> Mapping[ast.expr, Value] | None:
         """The values of a call's expressions, for these parameters of a function of this file; None in a cycle."""
         bare, _ = provenance.strip(given)
         key = ("in call", function, tuple(sorted(bare.items(), key=lambda pair: pair[0])))
         return self._cache.ask(key, lambda: self._run_alone(function, bare).values, lambda: None)
+
+    def in_object(self, function: FunctionInfo, cls: ClassInfo, node: ast.expr) -> Value:
+        """The value of an expression in a method of this file that is called on an object of a subclass."""
+        part = slices_of(function).of(node)
+
+        def run() -> Mapping[ast.expr, Value]:
+            own = parameters.own_object(self, function, cls)
+            return self.alone(lambda: self._run(function, parameters.bind(self, function, [own], {}), part)).values
+
+        values: Mapping[ast.expr, Value] = self._ask_afresh(("in object", function, part, cls), run, dict)
+        return values.get(node, UNKNOWN)
 
     def _run_alone(self, function: FunctionInfo, bound: Env) -> Frame:
         return self.in_general(lambda: self.alone(lambda: self._run(function, bound, None)))
@@ -220,11 +250,15 @@ class ValueInference:
                     value = attribute_lists.filled(self, value, self.lineage(cls), name)
                 if value.kind is Kind.MODULE and value.ref in torch_api.HOLDERS:
                     value = attribute_lists.with_all_modules(self, value, self.lineage(cls), name)
-                if value.kind is Kind.UNKNOWN or holds_unknown(value):
-                    value = parameters.declared(self, stores) or value
+                if owner is not cls and subclass_attributes.is_open(value):
+                    value = subclass_attributes.as_set_for(self, cls, owner, bound) or value
+                elif owner is cls and subclass_attributes.is_open(value):
+                    value = subclass_attributes.among_subclasses(self, cls, bound) or value
+                if value.kind in (Kind.UNKNOWN, Kind.NONE) or holds_unknown(value):
+                    value = parameters.declared(self, stores, value) or value
                 if value.kind is not Kind.UNKNOWN or value.device.on_accelerator or value.among:
                     return conventional(name, value)
-        registered = self._registered(cls, name)
+        registered = own_changes.registered(self, cls, name)
         return conventional(name, UNKNOWN) if registered is None else registered
 
     def _stored(self, store: AttributeStore) -> Value:
@@ -240,26 +274,6 @@ class ValueInference:
     def optimizer_state(self, cls: ClassInfo) -> Value:
         """The value of `self.state` in an optimizer's class."""
         return self._ask_afresh(("state", cls), lambda: optimizers.state(self, cls), lambda: UNKNOWN)
-
-    def _registered(self, cls: ClassInfo, name: str) -> Value | None:
-        """The buffer that constructors register by that name; of a known shape if nothing else sets the attribute."""
-        owners = self.lineage(cls)
-        found = [
-            record
-            for owner in owners
-            for record in owner.index.calls.get("register_buffer", ())
-            if record.function.cls in owners and _names(record.call, name)
-        ]
-        if not found:
-            return None
-        buffer = Value(Kind.TENSOR, ref="torch.nn.Parameter")
-        given = found[0].call.args[1:2] or [each.value for each in found[0].call.keywords if each.arg == "tensor"]
-        if len({id(record) for record in found}) > 1 or not given or any(name in owner.attributes for owner in owners):
-            return buffer
-        made = self.home(found[0].function.index).frame_value(found[0].function, given[0])
-        if made.kind is not Kind.TENSOR:
-            return buffer
-        return buffer._replace(scalar=made.scalar, vector=made.vector, dtype=made.dtype)
 
     def instance(self, cls: ClassInfo, base: str | None = None) -> Value:
         """A new object of the class: a metric, a module, an optimizer, or a plain instance."""
@@ -465,9 +479,3 @@ def _is_bound(store: AttributeStore, owner: ClassInfo) -> bool:
         isinstance(statement, ast.AnnAssign) and statement.target is store.target and statement.value is None
         for statement in owner.node.body
     )
-
-
-def _names(call: ast.Call, name: str) -> bool:
-    """`register_buffer("name", ...)`."""
-    first = call.args[0] if call.args else None
-    return isinstance(first, ast.Constant) and first.value == name

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.engine.findings import Unproven
 from torchperf_lint.knowledge import conventions, torch_api
 from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.values import INTEGER, STRING, UNKNOWN, Device, Kind, Value, container
+from torchperf_lint.model.values import records
 from torchperf_lint.model.values.devices import moved
 from torchperf_lint.model.values.tensors import element_of, is_of_host, placed, tensor_from
 
 if TYPE_CHECKING:
+    from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.domain.interfaces import ExpressionValues, ValueQuestions
     from torchperf_lint.model.syntax.index import ClassInfo
 
@@ -69,6 +72,10 @@ def module_call(
             result = evaluator.inference.called(
                 forward, [module._replace(device=device, because=because), *arguments], keywords
             )
+            if result.kind is Kind.INSTANCE and result.created is None:
+                result = _promised(evaluator.inference, result, device, because)
+            if device.on_accelerator and any(isinstance(step, Unproven) for step in result.because):
+                result = result._replace(device=device, because=because)  # where the module is, says more
             if result.kind is not Kind.UNKNOWN:
                 return _filled(result, Value(Kind.PYTREE, device, because=because))
     ref = module.ref or ""
@@ -81,6 +88,12 @@ def module_call(
     if ref.startswith("torch.nn.") and ref != torch_api.MODULE and module.cls is None:
         return Value(Kind.TENSOR, device, because=because)
     return Value(Kind.PYTREE, device, because=because)
+
+
+def _promised(inference: ValueQuestions, record: Value, device: Device, because: tuple[Because, ...]) -> Value:
+    """A record that `forward` promises, with its tensors where the module's results are; UNKNOWN for other objects."""
+    held = records.promised(inference, record, because) if device.on_accelerator else record
+    return UNKNOWN if held is record and record.items is None else held
 
 
 def _filled(result: Value, opaque: Value) -> Value:

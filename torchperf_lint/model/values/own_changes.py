@@ -127,3 +127,30 @@ def _always(place: Place, function: FunctionInfo) -> bool:
             return False
         place = function.place_of(parent)
     return True
+
+
+def registered(inference: ValueQuestions, cls: ClassInfo, name: str) -> Value | None:
+    """The buffer that constructors register by that name; of a known shape if nothing else sets the attribute."""
+    owners = inference.lineage(cls)
+    found = [
+        record
+        for owner in owners
+        for record in owner.index.calls.get("register_buffer", ())
+        if record.function.cls in owners and _names(record.call, name)
+    ]
+    if not found:
+        return None
+    buffer = Value(Kind.TENSOR, ref=torch_api.PARAMETER)
+    given = found[0].call.args[1:2] or [each.value for each in found[0].call.keywords if each.arg == "tensor"]
+    if len({id(record) for record in found}) > 1 or not given or any(name in owner.attributes for owner in owners):
+        return buffer
+    made = inference.home(found[0].function.index).frame_value(found[0].function, given[0])
+    if made.kind is not Kind.TENSOR:
+        return buffer
+    return buffer._replace(scalar=made.scalar, vector=made.vector, dtype=made.dtype)
+
+
+def _names(call: ast.Call, name: str) -> bool:
+    """`register_buffer("name", ...)`."""
+    first = call.args[0] if call.args else None
+    return isinstance(first, ast.Constant) and first.value == name

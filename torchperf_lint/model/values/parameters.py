@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.contracts import Contract
     from torchperf_lint.model.domain.frames import Env, Frame
     from torchperf_lint.model.domain.interfaces import ValueQuestions
-    from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, FunctionInfo
+    from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo
 
 _DATA = (Kind.CONTAINER, Kind.NUMPY)
 _PLACES = (Kind.DEVICE, Kind.STRING)
@@ -137,12 +137,18 @@ def _is_mere_attribute(value: Value) -> bool:
     return value.kind is Kind.METHOD and value.function is None and (value.element or UNKNOWN).kind is Kind.MODULE
 
 
-def declared(inference: ValueQuestions, stores: list[AttributeStore]) -> Value | None:
-    """The Python data that an attribute's stores declare: `self.x: dict[str, float] = {}`."""
+def declared(inference: ValueQuestions, stores: list[AttributeStore], value: Value) -> Value | None:
+    """The Python data that an attribute's stores declare, `self.x: dict[str, float] = {}`, or the project's object."""
     promises = [
-        annotated(each.annotation, inference, None, each.function) for each in stores if each.annotation is not None
+        annotated(each.annotation, inference.home(each.function.index), None, each.function)
+        for each in stores
+        if each.annotation is not None
     ]
-    return next((promise for promise in map(python_data, promises) if promise is not None), None)
+    data = next((promise for promise in map(python_data, promises) if promise is not None), None)
+    if data is not None or value.kind not in (Kind.UNKNOWN, Kind.NONE) or value.among:
+        return None if value.kind is Kind.NONE else data
+    objects = (each for each in promises if each is not None and each.kind is Kind.INSTANCE and each.cls is not None)
+    return next(objects, None)
 
 
 def python_data(promised: Value | None) -> Value | None:
@@ -153,10 +159,11 @@ def python_data(promised: Value | None) -> Value | None:
     return promised if inner is not None and inner.kind in (Kind.NUMBER, Kind.STRING, Kind.UNKNOWN) else None
 
 
-def own_object(inference: ValueQuestions, function: FunctionInfo) -> Value:
-    """The value of a method's first parameter."""
-    assert function.cls is not None
-    value = inference.instance(function.cls)
+def own_object(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo | None = None) -> Value:
+    """The value of a method's first parameter, which may be an object of a subclass."""
+    cls = cls or function.cls
+    assert cls is not None
+    value = inference.instance(cls)
     if value.kind is Kind.MODULE and not inference.cpu_only:
         step = Because(function.node.lineno, "a module's tensors live where the module lives")  # type: ignore[union-attr]
         return value._replace(device=Device.LIKELY, because=(step,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from torchperf_lint.engine.findings import Unproven
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join
@@ -147,13 +148,13 @@ class Runner:
         A tensor that is added to such a loss, or multiplied with a part of it, lives where the loss does.
         """
         path = dotted(target)
-        if path in self.frame.backward_terms and value.kind is Kind.TENSOR and value.device is Device.UNKNOWN:
+        if path in self.frame.backward_terms and value.kind is Kind.TENSOR and not _is_shown(value):
             return self._trained(value, source, "this is a part of what `.backward()` is called on")
         if path not in self.frame.backward:
             return value
         if value.kind in (Kind.PYTREE, Kind.TENSOR):
             loss = value._replace(kind=Kind.TENSOR, scalar=True, dtype=value.dtype or "float")
-            return self._trained(loss, source) if loss.device is Device.UNKNOWN else loss
+            return loss if _is_shown(loss) else self._trained(loss, source)
         if value.kind is not Kind.UNKNOWN or not isinstance(source, ast.Call):
             return value
         given = [*source.args, *(keyword.value for keyword in source.keywords)]
@@ -442,3 +443,8 @@ def _merge_imports(envs: list[Env]) -> Env:
         if imported and (known.kind, known.ref, known.cls) != (value.kind, value.ref, value.cls):
             merged[key] = value
     return merged
+
+
+def _is_shown(value: Value) -> bool:
+    """Whether it is known, and not only likely, where a tensor lives."""
+    return value.device is not Device.UNKNOWN and not any(isinstance(step, Unproven) for step in value.because)

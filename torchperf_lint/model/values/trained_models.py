@@ -1,0 +1,58 @@
+"""Results of a model of unknown class: they live where it is trained, if what it returns is sent backward."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.model.domain.values import Device, Kind, Value
+from torchperf_lint.model.syntax.backward import calls_sent_backward
+from torchperf_lint.model.syntax.index import dotted
+
+if TYPE_CHECKING:
+    import ast
+
+    from torchperf_lint.model.domain.interfaces import ExpressionValues
+    from torchperf_lint.model.syntax.index import FunctionInfo
+
+_RESULTS = (Kind.UNKNOWN, Kind.PYTREE, Kind.TENSOR)
+_OWNERS = (Kind.UNKNOWN, Kind.MODULE, Kind.INSTANCE)
+
+
+def placed_by_training(evaluator: ExpressionValues, node: ast.Call, callee: Value, result: Value) -> Value:
+    """The result of a call; on the accelerator if the same function or class sends backward what the callee returns."""
+    if result.kind not in _RESULTS or result.device is not Device.UNKNOWN or result.among:
+        return result
+    if evaluator.inference.cpu_only or not _is_open(callee):
+        return result
+    path = dotted(node.func)
+    row = None if path is None else _row_sent_backward(evaluator.frame.function, path)
+    if row is None:
+        return result
+    says = f"`.backward()` is called on what `{path}` returns here, in a program for an accelerator"
+    kind = Kind.TENSOR if result.kind is Kind.TENSOR else Kind.PYTREE
+    return result._replace(kind=kind, device=Device.LIKELY, because=(Because(row, says),))
+
+
+def _is_open(callee: Value) -> bool:
+    """Whether what is called is an object of which no code is known, or an attribute of one."""
+    if callee.kind is Kind.METHOD:
+        return callee.function is None and callee.element is not None and callee.element.kind in _OWNERS
+    # An attribute that is None as far as is known has been given a model where it is called.
+    return callee.kind in (Kind.UNKNOWN, Kind.NONE, Kind.MODULE) and callee.function is None
+
+
+def _row_sent_backward(function: FunctionInfo, path: str) -> int | None:
+    """Where a call of the same name or attribute gives what is sent backward; not in a file's top level."""
+    if function.is_module:
+        return None
+    own = calls_sent_backward(function).get(path)
+    cls, name = function.cls, function.self_name
+    if own is not None or cls is None or name is None or not path.startswith(f"{name}."):
+        return own
+    rows = (
+        calls_sent_backward(each).get(f"{each.self_name}.{path.removeprefix(f'{name}.')}")
+        for each in cls.methods.values()
+        if each is not function and each.self_name is not None
+    )
+    return next((row for row in rows if row is not None), None)
