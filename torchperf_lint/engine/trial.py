@@ -123,7 +123,7 @@ def offered(
 
     shown = [each for each in fixed if each.fix is not None and each.fix.safety is Safety.SHOWN]
     made = [each for each in fixed if each.fix is not None and each.fix.safety is not Safety.SHOWN]
-    sound = {id(each) for each in (*_accepted(shown, can_be_read), *_accepted(made, can_be_made))}
+    sound = {id(each) for each in (*_accepted(shown, can_be_read), *_accepted(made, can_be_read))}
 
     def shown_as(each: Diagnostic) -> Diagnostic:
         if each.fix is None:

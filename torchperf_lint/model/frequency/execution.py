@@ -294,6 +294,7 @@ class ExecutionFrequency:
         pending = deque([first])
         unproven: deque[tuple[_Way, PossibleCall]] = deque()
         seen: set[tuple[object, ...]] = {(function, asked, None, first[3:])}
+        free = set[FunctionInfo]()  # those that were reached without a condition: another way to them finds no more
         while (pending or (unproven and evaluation is None)) and len(seen) <= bounds.MOST_CALLERS_OF_CALLERS:
             only = None
             if pending:
@@ -323,6 +324,8 @@ class ExecutionFrequency:
                 is_proven = plain is not None and says != ""
                 is_proven = is_proven or (only is None and calling.reaches(home.inference, record, current))
                 if only is None and not is_proven and not calling.may_be_by_hierarchy(home.inference, record, current):
+                    continue
+                if hot_path is _AS_THE_FUNCTION and caller in free:
                     continue
                 left = demands(statement, function, way, node)
                 if left is None:
@@ -364,6 +367,8 @@ class ExecutionFrequency:
                 if (question := (caller, left, record if typed else None, following_way[3:])) not in seen:
                     seen.add(question)
                     pending.append(following_way)
+                    if not (left or typed or handed or conditions or now_needed):
+                        free.add(caller)
         return evaluation or likely
 
     def caller(self, record: CallSite) -> FunctionInfo:
