@@ -101,7 +101,7 @@ def fix_source(
         subject = (report, path, text, rules, target, hints)
         return offered(
             *subject,
-            program=program,
+            in_project=program is not None,
             comments=comments,
             report_unused=report_unused,
             least=least,

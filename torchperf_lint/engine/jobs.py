@@ -231,7 +231,7 @@ def _checked(
     if length is not None:
         report = offered(
             *(report, *subject),
-            program=around,
+            in_project=around is not None,
             comments=job.comments,
             report_unused=job.report_unused,
             least=job.least,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.runner import FileReport
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
-    from torchperf_lint.model.program import Program
 
 MOST_ROUNDS = 20
 """Conflicting fixes are tried in turn; a fix that conflicts with this many others is not offered."""
@@ -82,7 +79,7 @@ def offered(
     target: Target,
     hints: Hints,
     *,
-    program: Callable[[], Program] | None = None,
+    in_project: bool = False,
     comments: Comments = Comments.ALL,
     report_unused: bool = True,
     least: Confidence = Confidence.LIKELY,
@@ -90,10 +87,11 @@ def offered(
 ) -> FileReport:
     """The report of `check_source` without the fixes that `--fix` would withdraw; their findings stay.
 
-    Fixes are laid out for lines of `line_length` columns, each as if it were the only one.
-    Compatible fixes are tried together, and separately only where that fails. Only the rules of the fixes check the
-    file again. SHOWN fixes, which are never applied, only need a readable result: what they leave to the reader
-    may still be reported.
+    `in_project` says that the report rests on other files. Fixes are laid out for lines of `line_length` columns, each
+    as if it were the only one. Compatible fixes are tried together, and separately only where that fails. Only the
+    rules of the fixes check the file again, and they see it alone: what the project says of a changed file would have
+    to be inferred anew, and `--fix` does that. SHOWN fixes, which are never applied, only need a readable result: what
+    they leave to the reader may still be reported.
     """
     fixed = [each for each in report.diagnostics if each.fix is not None]
     if not fixed:
@@ -104,6 +102,10 @@ def offered(
     def can_be_read(chosen: Sequence[Diagnostic]) -> None:
         written(source, laid_out(source, edits_of(chosen), line_length))
 
+    def alone(content: bytes, asked: Sequence[Rule], unused: bool) -> FileReport:
+        subject = (path, content, asked, target, hints)
+        return check_source(*subject, comments=comments, report_unused=report_unused and unused, least=least)
+
     def can_be_made(chosen: Sequence[Diagnostic]) -> None:
         result = written(source, laid_out(source, edits_of(chosen), line_length))
         if next(checks, None) is None:
@@ -111,19 +113,15 @@ def offered(
         codes = {each.code for each in chosen}
         unused = UNUSED_SUPPRESSION in codes
         asked = rules if unused else [rule for rule in rules if rule.code in codes]
-        with contextlib.ExitStack() as stack:
-            after = check_source(
-                *(path, result, asked, target, hints),
-                program=None if program is None else _beside(program, path, result, stack),
-                comments=comments,
-                report_unused=report_unused and unused,
-                least=least,
-            )
-        has_lessened(report, after, chosen)
+        before = alone(data, asked, unused) if in_project else report
+        found = {(each.start, each.code) for each in before.diagnostics}
+        has_lessened(
+            before, alone(result, asked, unused), [each for each in chosen if (each.start, each.code) in found]
+        )
 
     shown = [each for each in fixed if each.fix is not None and each.fix.safety is Safety.SHOWN]
     made = [each for each in fixed if each.fix is not None and each.fix.safety is not Safety.SHOWN]
-    sound = {id(each) for each in (*_accepted(shown, can_be_read), *_accepted(made, can_be_read))}
+    sound = {id(each) for each in (*_accepted(shown, can_be_read), *_accepted(made, can_be_made))}
 
     def shown_as(each: Diagnostic) -> Diagnostic:
         if each.fix is None:
@@ -134,20 +132,6 @@ def offered(
 
     kept = map(shown_as, report.diagnostics)
     return report._replace(diagnostics=tuple(kept))
-
-
-def _beside(
-    program: Callable[[], Program], path: str, data: bytes, stack: contextlib.ExitStack
-) -> Callable[[], Program]:
-    """The project with this content of the file, on demand; closing `stack` drops its results."""
-
-    @functools.cache
-    def beside() -> Program:
-        other = program().beside(path, data)
-        stack.callback(other.forget)
-        return other
-
-    return beside
 
 
 def _accepted(fixed: Sequence[Diagnostic], accept: Callable[[Sequence[Diagnostic]], None]) -> list[Diagnostic]:

@@ -126,12 +126,12 @@ def has_events(code: Code) -> bool:
 
 def fetches_without_waiting(code: Code) -> bool:
     """Whether the code may copy to the host without a wait: a later wait lets it read the copy."""
-    return any(isinstance(node, ast.Call) and _may_fetch(node) for node in code.nodes)
+    return any(map(_may_fetch, code.all_calls_of("to", "copy_")))
 
 
 def _may_fetch(call: ast.Call) -> bool:
     """A copy that may not wait, and is not seen to go to an accelerator."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("to", "copy_"):
+    if not isinstance(call.func, ast.Attribute):
         return False
     named = {each.arg: each.value for each in call.keywords}
     most = 1 if call.func.attr == "copy_" else 2

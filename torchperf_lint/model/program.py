@@ -20,7 +20,6 @@ from torchperf_lint.model.project.file_symbols import symbols_of
 from torchperf_lint.model.project.symbol_index import SymbolIndex
 from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, Index
-from torchperf_lint.syntax.identity import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,16 +35,6 @@ if TYPE_CHECKING:
 
 class Program(EditedFiles):
     """Queries about all files of a project."""
-
-    def beside(self, path: str, data: bytes) -> Program:
-        """A copy of the project with other content of one file; caches are its own, symbols and recorder are shared."""
-        self.drop_unused_trees()
-        key, other = self._place_of(path), copy.copy(self)
-        other._facts = {**self._facts, key: (self._facts.get(key) or symbols_of(data))._replace(digest=digest_of(data))}
-        other._indexed, other._shares_trees, other._follows = dict(self._indexed), True, False
-        other._forget()
-        other._forget_what_lasts()
-        return other
 
     def with_file(self, path: str, data: bytes) -> Program:
         """A copy of the project with one more file, which only the copy sees; trees and the recorder are shared."""

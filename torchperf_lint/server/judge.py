@@ -130,7 +130,7 @@ class Judge:
         path, program = subject.path, subject.program
         return offered(
             *(report, path, text.data, subject.rules, subject.target, settings.hints),
-            program=None if program is None else lambda: program,
+            in_project=program is not None,
             report_unused=settings.reports_unused_in(path),
             least=settings.min_confidence,
             line_length=line_lengths().of(path),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchperf_lint.model import bounds
 from torchperf_lint.model.project.query_cache import Progress
@@ -10,80 +10,95 @@ from torchperf_lint.model.project.query_cache import Progress
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from torchperf_lint.model.syntax.index import FunctionInfo
+
 _R = TypeVar("_R")
 
-BEYOND = max(bounds.MOST_CALLS_UP, bounds.MOST_CALLS_DEEP) + 1
-"""The reach of a result that would have needed calls beyond the limit."""
+BEYOND = bounds.MOST_CALLS_UP + 1
+"""The reach of a result that would have needed callers beyond the limit."""
 
 
-class Limit:
-    """How many calls the current query may still look at, one from another, and how many it has looked at.
+class Budget:
+    """The statements that the calls of one query have run."""
 
-    `left` is frozen for a query: one that looks less far, or further, has a limit of its own. `reach` grows with what
-    the query finds.
-    """
+    __slots__ = ("statements",)
 
-    __slots__ = ("left", "most", "reach")
+    def __init__(self) -> None:
+        self.statements = 0
 
-    def __init__(self, most: int) -> None:
-        self.most = self.left = most
-        self.reach = 0
 
-    def one_call(self, answer: Callable[[], _R]) -> _R | None:
-        """A result from one call further; None beyond the limit."""
-        if self.left == 0:
-            self.reach = BEYOND
-            return None
-        before, self.reach = self.reach, 0
-        self.left -= 1
-        try:
-            return answer()
-        finally:
-            self.left += 1
-            self.reach = max(before, self.reach + 1)
+class Context(NamedTuple):
+    """How far the current query may look."""
 
-    def set_to(self, left: int, answer: Callable[[], _R]) -> _R:
-        """A result that is the same whatever is left of the limit, and counts for no reach."""
-        before = self.left, self.reach
-        self.left = left
-        try:
-            return answer()
-        finally:
-            self.left, self.reach = before
+    calls_up: int
+    """How many callers of callers it may still ask for parameters."""
+    calls: tuple[tuple[FunctionInfo, int], ...]
+    """The functions whose calls are being followed, outermost first, and how many queries were in progress then."""
+    origin: int
+    """The depth of the query that these calls are counted from."""
+    budget: Budget
 
 
 class Inquiry(Progress):
-    """One per program: the limits of the current query.
-
-    `up` counts callers of callers, which are asked for parameters, and `down` the calls that are followed.
-    """
+    """One per program. The current context is frozen: a query that looks less far, or further, has one of its own."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.up = Limit(bounds.MOST_CALLS_UP)
-        self.down = Limit(bounds.MOST_CALLS_DEEP)
+        self.context = Context(bounds.MOST_CALLS_UP, (), 0, Budget())
+        self.reach = 0
+        """How many calls up the current query has looked."""
 
-    def situation(self) -> tuple[int, int]:
-        """What is left of both limits."""
-        return self.up.left, self.down.left
+    def within(self, context: Context, answer: Callable[[], _R]) -> _R:
+        """A result in that context."""
+        before, self.context = self.context, context
+        try:
+            return answer()
+        finally:
+            self.context = before
+
+    def situation(self) -> Context:
+        """The current context."""
+        return self.context
 
     def again(self, situation: Any, compute: Callable[[], _R]) -> _R:
-        """A result with what was left of the limits earlier."""
-        up, down = situation
-        return self.up.set_to(up, lambda: self.down.set_to(down, compute))
+        """A result in an earlier context, counting calls and statements anew."""
+        before = self.reach
+        try:
+            context = Context(situation.calls_up, (), max(self.depth - 1, 0), Budget())
+            return self.within(context, compute)
+        finally:
+            self.reach = before
 
     def in_general(self, answer: Callable[[], _R]) -> _R:
         """A result that does not depend on the calls followed so far."""
-        return self.down.set_to(self.down.most, answer)
+        origin = max(self.depth - 1, 0)
+        return self.within(Context(self.context.calls_up, (), origin, Budget()), answer)
 
     def alone(self, answer: Callable[[], _R]) -> _R:
         """A result that looks at no function's callers."""
-        return self.up.set_to(0, answer)
+        before = self.reach
+        try:
+            return self.within(self.context._replace(calls_up=0), answer)
+        finally:
+            self.reach = before
 
     def afresh(self, answer: Callable[[], _R]) -> _R:
         """A result that is the same whoever asks."""
-        return self.up.set_to(self.up.most, lambda: self.in_general(answer))
+        before = self.reach
+        try:
+            whole = self.context._replace(calls_up=bounds.MOST_CALLS_UP)
+            return self.within(whole, lambda: self.in_general(answer))
+        finally:
+            self.reach = before
 
     def one_call_up(self, answer: Callable[[], _R]) -> _R | None:
         """A result from a function's callers; None beyond the limit of calls up."""
-        return self.up.one_call(answer)
+        calls_up = self.context.calls_up
+        if calls_up == 0:
+            self.reach = BEYOND
+            return None
+        before, self.reach = self.reach, 0
+        try:
+            return self.within(self.context._replace(calls_up=calls_up - 1), answer)
+        finally:
+            self.reach = max(before, self.reach + 1)

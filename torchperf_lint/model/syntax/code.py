@@ -189,6 +189,10 @@ class Code:
         """Whether it calls something whose name ends with one of these: `Seq2SeqTrainer` ends with `Trainer`."""
         return any(name.endswith(endings) for name in self.index.calls)
 
+    def all_calls_of(self, *names: str) -> Iterator[ast.Call]:
+        """All calls of something with one of these names: `to` finds `x.to(...)`."""
+        return (record.call for name in names for record in self.index.calls_named(name))
+
     def gives(self, name: str, *constants: object) -> bool:
         """Whether a call of this name gets one of the constants, by position or by keyword."""
         given = (each for record in self.index.calls_named(name) for each in _arguments(record))

@@ -11,7 +11,7 @@ from torchperf_lint.model.callgraph import calling, frameworks, implicit, regist
 from torchperf_lint.model.domain import provenance
 from torchperf_lint.model.domain.frames import Env, Frame, Outcome, is_same
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join_all, located
-from torchperf_lint.model.project.inquiry import BEYOND, Inquiry, Limit
+from torchperf_lint.model.project.inquiry import BEYOND, Inquiry
 from torchperf_lint.model.project.query_cache import QueryCache
 from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
 from torchperf_lint.model.syntax.slices import Slice, slices_of
@@ -114,7 +114,7 @@ class ValueInference:
             return home.frame_with(function, part)
         whole = ("frame", function, None)
         known = self._cache.reaches.get(whole)
-        if known is not None and known[1] <= self._inquiry.up.left and self._cache.has((*whole, known[0])):
+        if known is not None and known[1] <= self._inquiry.context.calls_up and self._cache.has((*whole, known[0])):
             return self.frame(function)
         slices = slices_of(function)
         asked = part(slices)
@@ -207,23 +207,29 @@ class ValueInference:
             there = home.outcome(function, given, named, part)
             filled = tuple((name, located(value, home.index.path)) for name, value in there.filled)
             return Outcome(located(there.returned, home.index.path), filled)
-        if len(part.run) > bounds.MOST_STATEMENTS_FOLLOWED:
+        context = self._inquiry.context
+        if len(context.calls) >= bounds.MOST_CALLS_DEEP or context.budget.statements >= bounds.MOST_STATEMENTS_FOLLOWED:
+            self._cache.mark_cut_off(context.origin)
+            return _NOTHING
+        before = [depth for called, depth in context.calls if called is function]
+        if len(before) > bounds.MOST_RECURSION:
+            # Recursive calls may have ever new arguments.
+            self._cache.mark_cut_off(before[0])
             return _NOTHING
         bound = parameters.bind(self, function, arguments, keywords)
         if not function.is_generator:
             bound = {name: value for name, value in bound.items() if name in part.names}
         bare, shown = provenance.strip(bound)
         key = ("call", function, part, tuple(sorted(bare.items(), key=lambda pair: pair[0])))
-        down = self._inquiry.down
-        outcome = down.one_call(
-            lambda: self._ask_within(down, key, lambda: self._followed(function, bare, part), lambda: _NOTHING)
+        deeper = context._replace(calls=(*context.calls, (function, self._cache.depth)))
+        outcome = self._inquiry.within(
+            deeper, lambda: self._cache.ask(key, lambda: self._followed(function, bare, part), lambda: _NOTHING)
         )
-        if outcome is None:
-            return _NOTHING
         filled = tuple((name, provenance.restore(value, shown)) for name, value in outcome.filled)
         return Outcome(provenance.restore(outcome.returned, shown), filled)
 
     def _followed(self, function: FunctionInfo, bound: Env, part: Slice) -> Outcome:
+        self._inquiry.context.budget.statements += len(part.run)
         frame = self.alone(lambda: self._run(function, bound, part))
         if function.is_generator:
             return Outcome(batches.generated(frame, bound), ())
@@ -386,9 +392,9 @@ class ValueInference:
 
     def _run_in_general(self, function: FunctionInfo, part: Slice | None) -> Frame:
         try:
-            return self._run(function, None, part)
+            return self.in_general(lambda: self._run(function, None, part))
         finally:
-            self._running.pop((function, part, self._inquiry.up.left), None)
+            self._running.pop((function, part, self._inquiry.context.calls_up), None)
 
     def in_general(self, answer: Callable[[], _R]) -> _R:
         """A result that does not depend on how many calls have been followed so far."""
@@ -421,37 +427,27 @@ class ValueInference:
 
         A result that did not reach the limit is reused for every limit that is at least its reach.
         """
-        general = self._inquiry.in_general
-        return self._ask_within(self._inquiry.up, question, lambda: general(compute), default, unsettled)
-
-    def _ask_within(
-        self,
-        limit: Limit,
-        question: tuple[object, ...],
-        compute: Callable[[], _R],
-        default: Callable[[], _R],
-        unsettled: Callable[[], _R] | None = None,
-    ) -> _R:
-        """A result that depends on what is left of a limit, unless it does not reach so far."""
+        inquiry = self._inquiry
+        limit = inquiry.context.calls_up
         known = self._cache.reaches.get(question)
-        left = known[0] if known is not None and known[1] <= limit.left else limit.left
-        before, limit.reach = limit.reach, 0
+        calls_up = known[0] if known is not None and known[1] <= limit else limit
+        before, inquiry.reach = inquiry.reach, 0
 
         def work_out() -> tuple[_R, int]:
-            limit.reach = 0
-            return compute(), limit.reach
+            inquiry.reach = 0
+            return compute(), inquiry.reach
 
-        asked = (*question, left)
+        asked = (*question, calls_up)
         at_last = None if unsettled is None else lambda: (unsettled(), BEYOND)
         answer, reach = self._cache.ask(asked, work_out, lambda: (default(), BEYOND), at_last)
-        if reach <= limit.left and self._cache.has(asked):
-            self._cache.reaches.setdefault(question, (left, reach))
-        limit.reach = max(before, reach)
+        if reach <= limit and self._cache.has(asked):
+            self._cache.reaches.setdefault(question, (calls_up, reach))
+        inquiry.reach = max(before, reach)
         return answer
 
     def _so_far(self, function: FunctionInfo, part: Slice | None) -> Frame:
         """The frame of a function that is running: calls it makes already see the module's classes."""
-        return self._running.get((function, part, self._inquiry.up.left)) or Frame(function, part)
+        return self._running.get((function, part, self._inquiry.context.calls_up)) or Frame(function, part)
 
     def _run(self, function: FunctionInfo, bound: Env | None, part: Slice | None) -> Frame:
         frame = Frame(function, part)
@@ -464,7 +460,7 @@ class ValueInference:
         env.update({name: host_uses.on_host(env[name], shown) for name, shown in frame.on_host.items() if name in env})
         frame.env = env
         if bound is None:
-            self._running[function, part, self._inquiry.up.left] = frame
+            self._running[function, part, self._inquiry.context.calls_up] = frame
         runner = Runner(self, evaluator, frame, part)
         final = runner.block(function.body if part is None else function.block, env)
         merged = runner.exits if final is None else [*runner.exits, final]
