@@ -125,6 +125,7 @@ def _given_by(
     if given == UNKNOWN and passed and all(map(is_python_data, passed)):
         return Value(device=Device.CPU)
     unknown = any(value.kind is Kind.UNKNOWN or holds_unknown(value) for value in passed)
+    unknown = unknown or given == Value(Kind.TENSOR)  # its annotation alone says so
     return placed(given, evaluator.placed) if unknown and not any(map(is_of_host, passed)) else given
 
 

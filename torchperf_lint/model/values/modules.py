@@ -90,6 +90,9 @@ def module_call(
     return Value(Kind.PYTREE, device, because=because)
 
 
+_SOME_TENSOR = Value(Kind.TENSOR)
+
+
 def _promised(inference: ValueQuestions, record: Value, device: Device, because: tuple[Because, ...]) -> Value:
     """A record that `forward` promises, with its tensors where the module's results are; UNKNOWN for other objects."""
     held = records.promised(inference, record, because) if device.on_accelerator else record
@@ -97,9 +100,14 @@ def _promised(inference: ValueQuestions, record: Value, device: Device, because:
 
 
 def _filled(result: Value, opaque: Value) -> Value:
-    """A module's result, with unknown parts replaced by the result of a module whose code is unknown."""
+    """A module's result, with unknown parts replaced by the result of a module whose code is unknown.
+
+    An annotation alone says that a part is a tensor, and not where it lives.
+    """
     if result == UNKNOWN:
         return opaque
+    if result == _SOME_TENSOR:
+        return opaque._replace(kind=Kind.TENSOR)
     if result.kind is not Kind.CONTAINER:
         return result
     element = None if result.element is None else _filled(result.element, opaque)
