@@ -8,9 +8,11 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.model.domain.values import Device, Kind, Value
 from torchperf_lint.model.syntax.backward import calls_sent_backward
 from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.values.tensors import is_of_host
 
 if TYPE_CHECKING:
     import ast
+    from collections.abc import Iterable
 
     from torchperf_lint.model.domain.interfaces import ExpressionValues
     from torchperf_lint.model.syntax.index import FunctionInfo
@@ -19,8 +21,15 @@ _RESULTS = (Kind.UNKNOWN, Kind.PYTREE, Kind.TENSOR)
 _OWNERS = (Kind.UNKNOWN, Kind.MODULE, Kind.INSTANCE)
 
 
-def placed_by_training(evaluator: ExpressionValues, node: ast.Call, callee: Value, result: Value) -> Value:
-    """The result of a call; on the accelerator if the same function or class sends backward what the callee returns."""
+def placed_by_training(
+    evaluator: ExpressionValues, node: ast.Call, callee: Value, given: Iterable[Value], result: Value
+) -> Value:
+    """The result of a call; on the accelerator if the same function or class sends backward what the callee returns.
+
+    A model that is `given` a tensor of the host runs there, and so may one that is given a batch as it was loaded.
+    """
+    if any(is_of_host(each) or (each.origin is not None and each.device is Device.UNKNOWN) for each in given):
+        return result
     if result.kind not in _RESULTS or result.device is not Device.UNKNOWN or result.among:
         return result
     if evaluator.inference.cpu_only or not _is_open(callee):
