@@ -62,6 +62,8 @@ class Queue:
             return
         context = statement if isinstance(statement, (ast.With, ast.AsyncWith)) else None
         is_straight = context is not None and not self._may_swallow(function, context)
+        if isinstance(statement, (ast.For, ast.AsyncFor, ast.While)) and self._calls_in(statement):
+            yield Event(self._calls_in(statement)[0], statement, waits=False)  # many short kernels take long
         for field in ("body", "orelse", "finalbody"):
             for event in self._block(function, getattr(statement, field, []), depth):
                 yield event._replace(certain=event.certain and is_straight, leaves=event.leaves and is_straight)
@@ -70,14 +72,21 @@ class Queue:
         if context is not None:
             yield from self._around(function, context, "__exit__", depth)
 
+    def _calls_in(self, loop: ast.stmt) -> list[ast.expr]:
+        """The calls in a loop's blocks: any of them may launch a kernel in each pass."""
+        nodes = (node for field in ("body", "orelse") for each in getattr(loop, field) for node in subtree(each))
+        return [node for node in nodes if isinstance(node, ast.Call)]
+
     def _branches(self, function: FunctionInfo, statement: ast.If, depth: int) -> Iterator[Event]:
         """The events of both branches; what both begin or end with is certain."""
         if _asks_for_accelerator(statement.test):
             yield from self._block(function, statement.body, depth)
             return
+        around = (each.parent for each in self._model.place_of(statement).outwards())
+        is_caught = any(isinstance(each, ast.Try) for each in around)
         branches = []
         for block in (statement.body, statement.orelse):
-            fails = bool(block) and isinstance(block[-1], ast.Raise)  # an error ends the pass
+            fails = bool(block) and isinstance(block[-1], ast.Raise) and not is_caught  # an error ends the pass
             branches.append([] if fails else list(self._block(function, block, depth)))
         first, last = (_shared([branch[::step] for branch in branches]) for step in (1, -1))
         yield from first
@@ -91,6 +100,8 @@ class Queue:
     ) -> Iterator[Event]:
         if isinstance(statement, _SCOPES):
             return
+        if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.MatMult):
+            yield Event(statement.target, statement, waits=False)
         asker = Expressions(
             self._model, function, statement, site, self._of_call if depth < _MOST_CALLS else None, depth
         )
@@ -141,9 +152,18 @@ class Queue:
     def _of_call(self, function: FunctionInfo, depth: int) -> tuple[Event, ...]:
         """The events of a function's body, where so many calls lead to it."""
         home = self._model.home(function)
+        if has_several_queues(home):
+            return (Event(ast.Constant(None), function.body[0], waits=False),) if function.body else ()
         question = ("queue events in calls", function, depth)
         there = self if home is self._model else Queue(home)
         return home.remember(question, lambda: tuple(there._block(function, function.body, depth)))
+
+
+def has_several_queues(model: Model) -> bool:
+    """Whether the file's code has streams of its own, or names a second device: each has a queue."""
+    code = model.code
+    is_ordered = code.names("cuda.stream") or code.calls("Stream", "ExternalStream")
+    return is_ordered or code.speaks_of(*(f"cuda:{number}" for number in range(1, 8)))
 
 
 def _shared(branches: list[list[Event]]) -> list[Event]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine import same_pass
 from torchperf_lint.engine.declare import Category
-from torchperf_lint.engine.device_queue import Queue
+from torchperf_lint.engine.device_queue import Queue, has_several_queues
 from torchperf_lint.engine.drained import waited_before
 from torchperf_lint.engine.findings import Because, Loss, Severity
 from torchperf_lint.syntax.tree import subtree
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.model import HotPath, Model
-_OTHER_DEVICES = tuple(f"cuda:{number}" for number in range(1, 8))
 
 
 class Link(NamedTuple):
@@ -79,11 +78,8 @@ def _is_guard(here: Link) -> bool:
 
 def _drained(rule: Rule, here: Link) -> Lowered | None:
     """The wait before it that leaves the queue empty, where the rule's place gives the device no work of its own."""
-    model, code = here.model, here.model.code
-    several_queues = (
-        code.names("cuda.stream") or code.calls("Stream", "ExternalStream") or code.speaks_of(*_OTHER_DEVICES)
-    )
-    if here.node is None or rule.works_first or several_queues:
+    model = here.model
+    if here.node is None or rule.works_first or has_several_queues(model):
         return None
     queue = model.remember("device queue", lambda: Queue(model))
     before = waited_before(queue, model.place_of(here.statement), here.node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.engine.findings import Unproven
 from torchperf_lint.knowledge import launches, torch_api
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
 from torchperf_lint.model.syntax.names import last_name
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _HANDS_OVER = (ast.Yield, ast.YieldFrom, ast.Await)
 _QUIET_KINDS = (Kind.NONE, Kind.NUMBER, Kind.STRING, Kind.DEVICE, Kind.DTYPE, Kind.NUMPY, Kind.CONTAINER)
+_OF_TENSORS = frozenset(
+    (*launches.SMALL_FUNCTIONS, *torch_api.HOST_READS, "cpu", "to", "cuda", "contiguous", "float", "long")
+)
+"""Methods that tensors have, which launch little work."""
 _PROPERTIES = frozenset({"property", "cached_property"})
 _HOST_DATA = (Kind.NUMBER, Kind.STRING, Kind.NUMPY, Kind.CONTAINER)
 
@@ -102,6 +107,8 @@ class Expressions:
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             if self._is_one(node.operand):
                 yield self._event(node, waits=True)
+        elif isinstance(node, ast.BinOp) and (self._is_object(node.left) or self._is_object(node.right)):
+            yield self._event(node, waits=False)
         elif isinstance(node, ast.Attribute):
             yield from self._property(node)
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
@@ -133,6 +140,8 @@ class Expressions:
             yield from self.of_test(part) if is_asked else self.events(part)
         for part in others:
             yield from (each._replace(certain=False) for each in self.events(part))
+        if isinstance(node, ast.Compare) and any(map(self._is_object, [node.left, *node.comparators])):
+            yield self._event(node, waits=False)
 
     def _property(self, node: ast.Attribute) -> Iterator[Event]:
         cls = self._value(node.value).cls
@@ -157,11 +166,20 @@ class Expressions:
     def _is_there(self, node: ast.expr) -> bool:
         """Whether the expression is surely a tensor on the device, or holds such."""
         value = self._value(node)
-        return value.device.on_accelerator and value.holds_tensors and not value.mixed
+        is_proven = not any(isinstance(step, Unproven) for step in value.because)
+        return value.device.on_accelerator and value.holds_tensors and not value.mixed and is_proven
 
     def _is_one(self, node: ast.expr) -> bool:
         """Whether it is surely one tensor on the device: a batch's own entry may be a number."""
+        if isinstance(node, ast.Compare):
+            return any(map(self._is_one, [node.left, *node.comparators]))
+        if isinstance(node, ast.BinOp):
+            return self._is_one(node.left) or self._is_one(node.right)
         return self._is_there(node) and self._value(node).is_tensor and self._value(node).origin is None
+
+    def _is_object(self, node: ast.expr) -> bool:
+        """Whether it is an object of the project's own class, whose operators may do anything."""
+        return self._value(node).cls is not None
 
     def _is_quiet(self, node: ast.expr) -> bool:
         """Whether going over it, or looking at it, launches no work."""
@@ -203,7 +221,7 @@ class Expressions:
         elif name in torch_api.SIZED_BY_DATA and any(map(self._is_there, given)):
             yield from self._sized(call, of_method=False)
         elif not ref.startswith(launches.QUIET_ROOTS) and not (
-            ref.startswith("torch.") and name in launches.SMALL_FUNCTIONS
+            ref.startswith("torch.") and not ref.startswith("torch.distributed.") and name in launches.SMALL_FUNCTIONS
         ):
             yield self._event(call, waits=False)
 
@@ -235,7 +253,7 @@ class Expressions:
 
     def _of_tensor(self, call: ast.Call, name: str, owner: Value) -> Iterator[Event]:
         there = owner.device.on_accelerator and not owner.mixed
-        if name in launches.HEAVY_METHODS:
+        if name in launches.HEAVY_METHODS or (owner.kind is not Kind.TENSOR and name not in _OF_TENSORS):
             yield self._event(call, waits=False)
         elif name in torch_api.HOST_READS:
             if there:

@@ -163,7 +163,7 @@ def ends_plainly(model: Model, hot_path: HotPath, uses: NameUses) -> bool:
     last = block[-1]
     start = model.source.offset(block[0].lineno, block[0].col_offset)
     end = model.source.offset(last.end_lineno or last.lineno, last.end_col_offset or 0)
-    return all(start <= use.start < end for use in uses.uses if use.kind != "store")
+    return all(start <= use.start < end and (use.inside or use.after) for use in uses.uses if use.kind != "store")
 
 
 def only_filled(model: Model, uses: NameUses) -> bool:

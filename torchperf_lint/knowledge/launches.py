@@ -84,8 +84,8 @@ SMALL_FUNCTIONS = frozenset(
 
 HEAVY_METHODS = frozenset(
     "addbmm addmm addmm_ addmv argsort backward baddbmm bmm cholesky cholesky_inverse cholesky_solve det eig geqrf "
-    "inverse istft kthvalue logdet lstsq lu lu_solve matmul matrix_exp matrix_power mm mode msort mv orgqr ormqr "
-    "pinverse qr slogdet smm solve sort sspaddmm stft svd symeig triangular_solve".split()
+    "inner inverse istft kthvalue logdet lstsq lu lu_solve matmul matrix_exp matrix_power mm mode msort mv orgqr ormqr "
+    "pinverse qr quantile slogdet smm solve sort sspaddmm stft svd symeig topk triangular_solve".split()
 )
 """Methods of tensors that launch more than a few short kernels, by what they compute."""
 

@@ -253,16 +253,15 @@ class Program(EditedFiles):
         known_by.update(self._key(index) for index in registries_of(self, cls).values())
         importing = {key for file in sorted(known_by) for key in self._ask(own, "importers", file)}
         owners = [each for each in lineage if name in each.methods or each is cls]
+        # Who imports a class by its name does so, perhaps, from a package that hands it on.
+        by_name = [(each, set(self._ask(own, "importing_it", each.name, self._key(each.index)))) for each in owners]
         return [
             key
             for key in files
-            if key in family or key in importing or any(self._imports_by_name(key, each) for each in owners)
+            if key in family
+            or key in importing
+            or any(key in those and self._imports(key, each.name, each) for each, those in by_name)
         ]
-
-    def _imports_by_name(self, key: str, cls: ClassInfo) -> bool:
-        """Whether the file at `key` imports the class by its name, perhaps from a package that hands it on."""
-        home = self._key(cls.index)
-        return key in self._ask(home, "importing_it", cls.name, home) and self._imports(key, cls.name, cls)
 
     def methods_named(self, name: str, index: Index) -> list[FunctionInfo] | None:
         """The methods of that name, except in tests; None if a file cannot be read, or too many may have one."""

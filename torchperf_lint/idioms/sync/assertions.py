@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import surroundings, writes
@@ -176,13 +176,13 @@ def _is_caught(model: Model, function: FunctionInfo, raised: str) -> bool:
     for each in model.statements:
         if type(each).__name__ not in ("Try", "TryStar"):
             continue
-        assert isinstance(each, ast.Try)
-        caught = [_names_caught(handler) for handler in each.handlers]
+        tried = cast("ast.Try", each)  # Python 3.10 has no `ast.TryStar`
+        caught = [_names_caught(handler) for handler in tried.handlers]
         if any(not names.isdisjoint(named - _ALL) for names in caught):
             return True
         if any(not names or not names.isdisjoint(_ALL) for names in caught):
             callers = _leading_to(model, function) if callers is None else callers
-            calls = (part for one in each.body for part in subtree(one) if isinstance(part, ast.Call))
+            calls = (part for one in tried.body for part in subtree(one) if isinstance(part, ast.Call))
             if any(last_name(part.func) in callers for part in calls):
                 return True
     return False

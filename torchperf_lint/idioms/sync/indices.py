@@ -97,22 +97,24 @@ def _are_surely_places(model: Model, indexed: Indexed, node: cst.BaseExpression)
     return not model.value(node).is_tensor or (meaning is not None and _has_integers(model, indexed.function, meaning))
 
 
-def _has_integers(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+def _has_integers(model: Model, function: FunctionInfo, node: ast.expr, seen: frozenset[str] = frozenset()) -> bool:
     """Whether an index is made of integers; floats, to which a number may turn them, are none that torch takes."""
     value = model.value_in(function, node)
     if value.is_tensor and (value.dtype or "").startswith("int"):
         return True
     if isinstance(node, ast.Name):
-        made = model.only_binding(function, node.id)
-        return made is not None and not isinstance(made, ast.Name) and _has_integers(model, function, made)
+        made = None if node.id in seen else model.only_binding(function, node.id)
+        if made is None or isinstance(made, ast.Name):
+            return False
+        return _has_integers(model, function, made, seen | {node.id})
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, _RECKONS) and any(
-            _has_integers(model, function, each) for each in (node.left, node.right)
+            _has_integers(model, function, each, seen) for each in (node.left, node.right)
         )
     if not isinstance(node, ast.Call) or not node.args:
         return False
     name = (model.value_in(function, node.func).ref or "").removeprefix("torch.")
-    return name in _RECKON and _has_integers(model, function, node.args[0])
+    return name in _RECKON and _has_integers(model, function, node.args[0], seen)
 
 
 def _as_places(model: Model, indexed: Indexed, node: cst.BaseExpression, torch: str) -> str | None:

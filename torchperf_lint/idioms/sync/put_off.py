@@ -24,8 +24,8 @@ class PutOff(NamedTuple):
 def put_off(model: Model, read: HostRead) -> PutOff | None:
     """`_deferred(x)` for `x.item()`; None where it would not give what the read gives, or there is no room for it."""
     dtype, tree, torch = model.value(read.tensor).dtype or "", read.site.tree, model.name_of("torch", read.site)
-    is_float = dtype.startswith(("float", "bfloat"))
-    if torch is None or not (is_float or (read.reader == "item" and not dtype)):
+    reads_float = dtype.startswith(("float", "bfloat")) and read.reader != "int"
+    if torch is None or not (reads_float or (read.reader == "item" and not dtype)):
         return None  # whole numbers would be read at once all the same
     start, end = tree.span(read.site.node)
     if not tree.lossless or b"#" in tree.source.utf8[start:end]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Fix, Safety
 from torchperf_lint.idioms.scripting import may_be_scripted
+from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import last_name
 from torchperf_lint.syntax import cst, edits
@@ -38,6 +39,8 @@ def sized_once(model: Model, site: Site, name: str) -> Fix | None:
     bound, value = function.parents[made], model.value_in(function, made)
     if not isinstance(bound, ast.Assign) or not value.is_tensor or value.scalar is not True:
         return None
+    if last_name(made.func) not in FULL_REDUCTIONS or any(each.arg == "out" for each in made.keywords):
+        return None  # a view may be written to before it is read
     if not all(_is_size(model, function, each) for each in loads) or any(
         each is loads[0] for each in subtree(statement)
     ):

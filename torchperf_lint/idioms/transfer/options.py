@@ -145,9 +145,25 @@ class _Search:
 
 
 def _is_made_here(model: Model, function: FunctionInfo, mapping: ast.expr) -> bool:
-    """Whether a mapping is a display or a comprehension, or a name that the function binds to nothing else."""
+    """Whether a mapping is a display of named options, or a name for one that is only spread."""
     made = model.all_bindings(function, mapping.id) if isinstance(mapping, ast.Name) else [mapping]
-    return bool(made) and all(isinstance(each, (ast.Dict, ast.DictComp)) for each in made)
+    if isinstance(mapping, ast.Name):
+        parents = function.parents
+        uses = (each for each in parents if isinstance(each, ast.Name) and each.id == mapping.id)
+        if any(isinstance(use.ctx, ast.Load) and not isinstance(parents[use], ast.keyword) for use in uses):
+            return False
+    return bool(made) and all(_has_written_keys(model, function, each) for each in made)
+
+
+def _has_written_keys(model: Model, function: FunctionInfo, mapping: ast.expr) -> bool:
+    """`{"size": 8}`, `{name: f(name) for name in NAMES}` with names that the code lists."""
+    if isinstance(mapping, ast.Dict):
+        return all(isinstance(key, ast.Constant) and isinstance(key.value, str) for key in mapping.keys)
+    if not isinstance(mapping, ast.DictComp):
+        return False
+    walked = model.value_in(function, mapping.generators[0].iter)
+    names = [key if walked.ref == "dict" else each.constant for key, each in walked.items or ()]
+    return bool(names) and all(isinstance(each, str) for each in names)
 
 
 def _writes(model: Model, name: str) -> bool:

@@ -158,15 +158,22 @@ def _replaced(model: Model, site: Site, call: cst.Call, moved: str, device: str)
 
 def safest(model: Model, *, same: bool = True) -> Safety:
     """The grade of a copy by the helper; `same` says that all other objects are moved by the call that they were."""
-    ordered = any(
+    return Safety.SAFE if same and not rests_on_waits(model) else Safety.UNSAFE
+
+
+def rests_on_waits(model: Model) -> bool:
+    """Whether something around may be right only because a copy waits.
+
+    That are streams, events, copies to the host that do not wait, and pinned memory that is written to again.
+    """
+    return any(
         each.remember("rests on waits", functools.partial(_rests_on_waits, each.code)) for each in model.with_neighbours
     )
-    return Safety.SAFE if same and not ordered else Safety.UNSAFE
 
 
 def _rests_on_waits(code: Code) -> bool:
-    """Whether something may be right only because a copy waits: streams, events, and copies to the host that do not."""
-    return habits.has_loose_streams(code) or habits.has_events(code) or habits.fetches_without_waiting(code)
+    looks = (habits.has_streams, habits.has_events, habits.fetches_without_waiting, habits.reuses_pinned_memory)
+    return any(each(code) for each in looks)
 
 
 def may_be_sent(model: Model, function: FunctionInfo, device: cst.BaseExpression | None) -> bool:

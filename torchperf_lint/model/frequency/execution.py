@@ -367,7 +367,7 @@ class ExecutionFrequency:
                 if (question := (caller, left, record if typed else None, following_way[3:])) not in seen:
                     seen.add(question)
                     pending.append(following_way)
-                    if not (left or typed or handed or conditions or now_needed):
+                    if plain is not None and not (left or typed or handed or conditions or now_needed):
                         free.add(caller)
         return evaluation or likely
 

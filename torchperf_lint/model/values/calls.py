@@ -18,6 +18,7 @@ from torchperf_lint.model.values.modules import module_call, module_method
 from torchperf_lint.model.values.name_heuristics import BATCH
 from torchperf_lint.model.values.spreading import spread
 from torchperf_lint.model.values.tensors import (
+    SOME_TENSOR,
     element_of,
     held_at,
     holds_unknown,
@@ -122,10 +123,9 @@ def _given_by(
     if not evaluator.placed:
         return given
     passed = (*arguments, *keywords.values())
-    if given == UNKNOWN and passed and all(map(is_python_data, passed)):
-        return Value(device=Device.CPU)
-    unknown = any(value.kind is Kind.UNKNOWN or holds_unknown(value) for value in passed)
-    unknown = unknown or given == Value(Kind.TENSOR)  # its annotation alone says so
+    if given in (UNKNOWN, SOME_TENSOR) and passed and all(map(is_python_data, passed)):
+        return given._replace(device=Device.CPU)
+    unknown = given == SOME_TENSOR or any(value.kind is Kind.UNKNOWN or holds_unknown(value) for value in passed)
     return placed(given, evaluator.placed) if unknown and not any(map(is_of_host, passed)) else given
 
 

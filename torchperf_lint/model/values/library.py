@@ -89,7 +89,8 @@ def _builtin(
     if name == "getattr" and len(arguments) > 1 and isinstance(arguments[1].constant, str):
         found = evaluator.attribute_of(first, arguments[1].constant, node)
         is_open = found.kind is Kind.UNKNOWN or (found.kind is Kind.METHOD and found.function is None)
-        return arguments[2] if is_open and len(arguments) > 2 and arguments[2].kind is Kind.CLASS else found
+        is_own = first.cls is not None and is_open and len(arguments) > 2
+        return arguments[2] if is_own and arguments[2].kind is Kind.CLASS else found
     if name == "getattr" and len(node.args) > 1:
         return attribute_names.by_pattern(evaluator, first, node.args[1], node) or UNKNOWN
     return NONE if name in ("print", "setattr", "delattr") else UNKNOWN

@@ -11,7 +11,7 @@ from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.values import INTEGER, STRING, UNKNOWN, Device, Kind, Value, container
 from torchperf_lint.model.values import records
 from torchperf_lint.model.values.devices import moved
-from torchperf_lint.model.values.tensors import element_of, is_of_host, placed, tensor_from
+from torchperf_lint.model.values.tensors import SOME_TENSOR, element_of, is_of_host, placed, tensor_from
 
 if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
@@ -90,9 +90,6 @@ def module_call(
     return Value(Kind.PYTREE, device, because=because)
 
 
-_SOME_TENSOR = Value(Kind.TENSOR)
-
-
 def _promised(inference: ValueQuestions, record: Value, device: Device, because: tuple[Because, ...]) -> Value:
     """A record that `forward` promises, with its tensors where the module's results are; UNKNOWN for other objects."""
     held = records.promised(inference, record, because) if device.on_accelerator else record
@@ -106,7 +103,7 @@ def _filled(result: Value, opaque: Value) -> Value:
     """
     if result == UNKNOWN:
         return opaque
-    if result == _SOME_TENSOR:
+    if result == SOME_TENSOR:
         return opaque._replace(kind=Kind.TENSOR)
     if result.kind is not Kind.CONTAINER:
         return result

@@ -69,9 +69,13 @@ def by_overrides(
     cls = function.cls
     if cls is None or not arguments or not function.is_abstract:
         return UNKNOWN
+    if function.is_static or arguments[0].created is not None:
+        return UNKNOWN  # of what is made here, the class is known
     given: list[tuple[FunctionInfo, Value]] = []
     for method in inference.overriding(function):
         assert method.cls is not None
+        if arguments[0].cls is not None and arguments[0].cls not in inference.lineage(method.cls):
+            continue
         own = inference.instance(method.cls)._replace(device=arguments[0].device, because=arguments[0].because)
         value = inference.called(method, [own, *arguments[1:]], keywords)
         given.append((method, value))

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 BY_WORD = {"number": NUMBER, "string": STRING, "None": NONE, "numpy": Value(Kind.NUMPY), "dtype": Value(Kind.DTYPE)}
 
 
+SOME_TENSOR = Value(Kind.TENSOR)
+"""What an annotation alone says to be a tensor."""
+
+
 def placed(value: Value, because: tuple[Because, ...]) -> Value:
     """A value inside a module's call: tensors of unknown device live where the module's inputs live."""
     has_place = value.kind in (Kind.TENSOR, Kind.DEVICE) or (value.kind is Kind.PYTREE and value.origin is None)

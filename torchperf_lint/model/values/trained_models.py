@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_lint.engine.findings import Because
+from torchperf_lint.engine.findings import Unproven
 from torchperf_lint.model.domain.values import Device, Kind, Value
 from torchperf_lint.model.syntax.backward import calls_sent_backward
 from torchperf_lint.model.syntax.index import dotted
-from torchperf_lint.model.values.tensors import is_of_host
+from torchperf_lint.model.values.tensors import is_of_host, is_python_data
 
 if TYPE_CHECKING:
     import ast
@@ -28,7 +28,10 @@ def placed_by_training(
 
     A model that is `given` a tensor of the host runs there, and so may one that is given a batch as it was loaded.
     """
+    given = list(given)
     if any(is_of_host(each) or (each.origin is not None and each.device is Device.UNKNOWN) for each in given):
+        return result
+    if given and all(is_python_data(each) or each.kind is Kind.NUMPY for each in given):
         return result
     if result.kind not in _RESULTS or result.device is not Device.UNKNOWN or result.among:
         return result
@@ -40,7 +43,7 @@ def placed_by_training(
         return result
     says = f"`.backward()` is called on what `{path}` returns here, in a program for an accelerator"
     kind = Kind.TENSOR if result.kind is Kind.TENSOR else Kind.PYTREE
-    return result._replace(kind=kind, device=Device.LIKELY, because=(Because(row, says),))
+    return result._replace(kind=kind, device=Device.LIKELY, because=(Unproven(row, says),))
 
 
 def _is_open(callee: Value) -> bool:

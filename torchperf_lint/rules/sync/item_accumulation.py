@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms import habits, placing, surroundings, writes
+from torchperf_lint.idioms.scripting import may_be_scripted
 from torchperf_lint.idioms.sync.put_off import put_off
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads, may_lack_float64
 from torchperf_lint.idioms.sync.side_by_side import read_side_by_side
+from torchperf_lint.idioms.transfer.pinned_copies import rests_on_waits
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.domain.values import Kind
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model
     from torchperf_lint.model.handles import NameUses
+
+_ASSUMES_ORDER = "no other copy, stream or event needs this wait"
 
 
 @rule(
@@ -42,11 +46,18 @@ def item_accumulation(model: Model) -> Iterator[Finding]:
         collected = read.role is Sink.COLLECTED
         name = read.sink.removesuffix(".append")
         defer = _defer_list if collected else _defer_sum
-        fix = NoFix.BY_HELPER if read.by_helper else defer(model, read, name)
+        fix = NoFix.BY_HELPER if read.by_helper else _without_wait(model, defer(model, read, name))
         if isinstance(fix, NoFix):
             fix = read_side_by_side(model).get(read.site.start, fix)
         fields = {"read": model.brief(read.site.node), "where": read.hot_path.where, "use": _use(model, read, name)}
         yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
+
+
+def _without_wait(model: Model, fix: Fix | NoFix) -> Fix | NoFix:
+    """The fix, which is no safe one where other copies may rest on the wait that it takes away."""
+    if isinstance(fix, NoFix) or fix.safety is not Safety.SAFE or not rests_on_waits(model):
+        return fix
+    return fix._replace(safety=Safety.UNSAFE, assumes=_ASSUMES_ORDER)
 
 
 def _use(model: Model, read: HostRead, name: str) -> str:
@@ -61,6 +72,7 @@ def _use(model: Model, read: HostRead, name: str) -> str:
 
 
 _SUM_TITLE = "sum on the device, read once after the loop"
+_ASSUMES_ONE_DEVICE = "all summed tensors live on one device"
 
 
 class _Deferral(NamedTuple):
@@ -114,10 +126,10 @@ def _summed(
 def _told_as_it_runs(model: Model, read: HostRead, name: str, uses: NameUses) -> Fix | None:
     """A sum whose numbers are read at once where the program then shows that a sum on the device is not the same."""
     scale, later = _scale(model, read), put_off(model, read)
-    if later is None or scale is None or not scale.exact:
+    if later is None or scale is None or not scale.exact or may_be_scripted(model, model.function_of(read.site)):
         return None
     changed = edits.together(later.definitions, _summed(model, read, name, uses, later.kept, later.convert))
-    return None if changed is None else Fix(_SUM_TITLE, Safety.SAFE, changed)
+    return None if changed is None else Fix(_SUM_TITLE, Safety.UNSAFE, changed, _ASSUMES_ONE_DEVICE)
 
 
 def _hindrance(model: Model, read: HostRead, name: str) -> NoFix | None:
@@ -138,6 +150,8 @@ def _deferral(model: Model, read: HostRead, uses: NameUses, starts: list[object]
     scale = _scale(model, read)
     if scale is None:
         return NoFix.COMPUTED_WITH
+    if may_be_scripted(model, model.function_of(read.site)):
+        return NoFix.SCRIPTED
     if reader == "int" and not whole:
         return NoFix.DTYPE_UNKNOWN
     alike = _is_alike(model, read)
