@@ -9,7 +9,7 @@ from torchperf_lint.knowledge.tensor_methods import TENSOR_METHODS
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from torchperf_lint.model import Model
+    from torchperf_lint.model import Model, Site
     from torchperf_lint.model.handles import FunctionInfo
 
 _REFUSED = (
@@ -17,6 +17,11 @@ _REFUSED = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Set, ast.SetComp, ast.NamedExpr, ast.Global, ast.Nonlocal, ast.Match),
 )
 """What TorchScript refuses in any place of a function, also where it is never run."""
+
+
+def is_perhaps_scripted(model: Model, site: Site) -> bool:
+    """Whether the project makes TorchScript, and could do so of the function around the site."""
+    return may_be_scripted(model, model.function_of(site))
 
 
 def may_be_scripted(model: Model, function: FunctionInfo) -> bool:

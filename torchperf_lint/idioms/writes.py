@@ -298,6 +298,15 @@ def collates_tensors(value: Value) -> bool:
     )
 
 
+def has_own_mover(model: Model, name: str) -> bool:
+    """Whether a class of this file, or of a neighbour, that makes no modules has a method of that name."""
+    return any(
+        name in cls.methods and not each.makes_modules(cls)
+        for each in model.with_neighbours
+        for cls in each.classes_with(name)
+    )
+
+
 def has_blocking_mover(model: Model, name: str, site: Site) -> bool:
     """Whether a class of this file, or of a neighbour, has a method of that name without `non_blocking`.
 

@@ -227,8 +227,7 @@ class Evaluator:
         starred = any(isinstance(argument, ast.Starred) for argument in node.args) or "**" in keywords
         result = calls.result(self, node, callee, arguments, keywords, starred)
         result = calls.named_mover(node, result, arguments, keywords)
-        given = (*arguments, *keywords.values())
-        result = trained_models.placed_by_training(self, node, callee, given, result)
+        result = trained_models.placed_by_training(self, node, callee, [*arguments, *keywords.values()], result)
         mutation.mutate(self, node, arguments, keywords, env)
         if callee.function is not None and not starred:
             mutation.fill(self, node, callee, arguments, keywords, env)

@@ -12,7 +12,6 @@ from torchperf_lint.model.values.tensors import is_of_host, is_python_data
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Iterable
 
     from torchperf_lint.model.domain.interfaces import ExpressionValues
     from torchperf_lint.model.syntax.index import FunctionInfo
@@ -22,13 +21,12 @@ _OWNERS = (Kind.UNKNOWN, Kind.MODULE, Kind.INSTANCE)
 
 
 def placed_by_training(
-    evaluator: ExpressionValues, node: ast.Call, callee: Value, given: Iterable[Value], result: Value
+    evaluator: ExpressionValues, node: ast.Call, callee: Value, given: list[Value], result: Value
 ) -> Value:
     """The result of a call; on the accelerator if the same function or class sends backward what the callee returns.
 
     A model that is `given` a tensor of the host runs there, and so may one that is given a batch as it was loaded.
     """
-    given = list(given)
     if any(is_of_host(each) or (each.origin is not None and each.device is Device.UNKNOWN) for each in given):
         return result
     if given and all(is_python_data(each) or each.kind is Kind.NUMPY for each in given):

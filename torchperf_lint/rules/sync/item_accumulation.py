@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms import habits, placing, surroundings, writes
-from torchperf_lint.idioms.scripting import may_be_scripted
+from torchperf_lint.idioms.scripting import is_perhaps_scripted
 from torchperf_lint.idioms.sync.put_off import put_off
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads, may_lack_float64
 from torchperf_lint.idioms.sync.side_by_side import read_side_by_side
@@ -126,7 +126,7 @@ def _summed(
 def _told_as_it_runs(model: Model, read: HostRead, name: str, uses: NameUses) -> Fix | None:
     """A sum whose numbers are read at once where the program then shows that a sum on the device is not the same."""
     scale, later = _scale(model, read), put_off(model, read)
-    if later is None or scale is None or not scale.exact or may_be_scripted(model, model.function_of(read.site)):
+    if later is None or scale is None or not scale.exact or is_perhaps_scripted(model, read.site):
         return None
     changed = edits.together(later.definitions, _summed(model, read, name, uses, later.kept, later.convert))
     return None if changed is None else Fix(_SUM_TITLE, Safety.UNSAFE, changed, _ASSUMES_ONE_DEVICE)
@@ -150,7 +150,7 @@ def _deferral(model: Model, read: HostRead, uses: NameUses, starts: list[object]
     scale = _scale(model, read)
     if scale is None:
         return NoFix.COMPUTED_WITH
-    if may_be_scripted(model, model.function_of(read.site)):
+    if is_perhaps_scripted(model, read.site):
         return NoFix.SCRIPTED
     if reader == "int" and not whole:
         return NoFix.DTYPE_UNKNOWN

@@ -15,6 +15,7 @@ from torchperf_lint.idioms.writes import (
     collates_tensors,
     comes_from_dict,
     has_blocking_mover,
+    has_own_mover,
     host_batch_written_after,
     host_batch_written_by_callers,
     is_host_batch,
@@ -126,14 +127,8 @@ def _takes_the_argument(model: Model, move: Move) -> bool:
 
 def _acts_as_tensor(model: Model, move: Move) -> bool:
     """The same, or an attribute that holds an entry of a dict, to which other functions may write, perhaps."""
-    path, method = shape.dotted(move.moved), shape.method_name(move.call) or ""
-    movers = (
-        cls.methods.get(method)
-        for each in model.with_neighbours
-        for cls in each.classes_with(method)
-        if not each.makes_modules(cls)
-    )
-    if any(each is not None for each in movers):
+    path = shape.dotted(move.moved)
+    if has_own_mover(model, shape.method_name(move.call) or ""):
         return False  # its parameters may have another order, or take keywords alone
     return _takes_the_argument(model, move) or (path is not None and comes_from_dict(model, path, move.site))
 
