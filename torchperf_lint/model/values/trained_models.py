@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Unproven
-from torchperf_lint.model.domain.values import Device, Kind, Value
-from torchperf_lint.model.syntax.backward import calls_sent_backward
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, container
+from torchperf_lint.model.syntax.backward import calls_sent_backward, names_sent_backward, terms_sent_backward
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.values.tensors import is_of_host, is_python_data
 
 if TYPE_CHECKING:
-    import ast
-
     from torchperf_lint.model.domain.interfaces import ExpressionValues
     from torchperf_lint.model.syntax.index import FunctionInfo
 
@@ -41,7 +40,21 @@ def placed_by_training(
         return result
     says = f"`.backward()` is called on what `{path}` returns here, in a program for an accelerator"
     kind = Kind.TENSOR if result.kind is Kind.TENSOR else Kind.PYTREE
-    return result._replace(kind=kind, device=Device.LIKELY, because=(Unproven(row, says),))
+    there = result._replace(kind=kind, device=Device.LIKELY, because=(Unproven(row, says),))
+    parts = _parts_sent_backward(evaluator.frame.function, node)
+    if True not in parts:
+        return there
+    return container(None, [(place, there if sent else UNKNOWN) for place, sent in enumerate(parts)], "tuple")
+
+
+def _parts_sent_backward(function: FunctionInfo, call: ast.Call) -> list[bool]:
+    """Of the names that a call is unpacked into, which are sent backward: the others may be numbers."""
+    around = function.parents.get(call)
+    if not isinstance(around, ast.Assign) or len(around.targets) != 1 or not isinstance(around.targets[0], ast.Tuple):
+        return []
+    sent = names_sent_backward(function) | terms_sent_backward(function)
+    targets = around.targets[0].elts
+    return [] if any(isinstance(each, ast.Starred) for each in targets) else [dotted(each) in sent for each in targets]
 
 
 def _is_open(callee: Value) -> bool:
