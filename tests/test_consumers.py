@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -103,9 +104,10 @@ def test_the_schema_of_sarif_is_the_published_one_and_refuses_what_it_forbids() 
 )
 def test_logs_of_fixtures_keep_to_the_schema(folder: str, tmp_path: Path) -> None:
     report = tmp_path / "report.sarif"
+    shutil.copytree(ROOT / folder, tmp_path / folder)
     options = ["--select", "ALL", "--isolated", "--unsafe-fixes", "--exit-zero", "--no-cache", "--output-format"]
     command = [sys.executable, "-m", "torchperf_lint", folder, *options, "sarif", "--output-file", str(report)]
-    subprocess.run(command, cwd=ROOT, check=True)
+    subprocess.run(command, cwd=tmp_path, check=True)
     log = json.loads(report.read_text(encoding="utf-8"))
     assert sarif_schema.problems(log) == []
     (run,) = log["runs"]
