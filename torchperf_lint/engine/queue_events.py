@@ -172,7 +172,8 @@ class Expressions:
     def _is_one(self, node: ast.expr) -> bool:
         """Whether it is surely one tensor on the device: a batch's own entry may be a number."""
         if isinstance(node, ast.Compare):
-            return any(map(self._is_one, [node.left, *node.comparators]))
+            is_order = all(isinstance(each, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) for each in node.ops)
+            return is_order and any(map(self._is_one, [node.left, *node.comparators]))
         if isinstance(node, ast.BinOp):
             return self._is_one(node.left) or self._is_one(node.right)
         return self._is_there(node) and self._value(node).is_tensor and self._value(node).origin is None

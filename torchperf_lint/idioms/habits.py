@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import backend_flags, timing
-from torchperf_lint.model.handles import last_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,8 +16,24 @@ if TYPE_CHECKING:
 _NAMES_ACCELERATOR = re.compile(r"^(?!.*(?:cpu|host)).*(?:device|\bdev\b|cuda|gpu|rank)", re.IGNORECASE)
 """An expression for a device that is not the host, by its words."""
 
-_FACTORIES = ("empty", "zeros", "ones", "full", "rand", "randn", "tensor", "zeros_like", "ones_like", "empty_strided")
-"""Functions of torch that can make pinned memory."""
+_FACTORIES = (
+    "empty",
+    "zeros",
+    "ones",
+    "full",
+    "rand",
+    "randn",
+    "tensor",
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "new_empty",
+    "new_zeros",
+    "arange",
+    "randint",
+    "empty_strided",
+)
+"""Functions that can make pinned memory; `_sent` itself makes it anew for each call, by `empty_like`."""
 
 
 def replays_graphs(code: Code) -> bool:
@@ -64,13 +79,8 @@ def reuses_pinned_memory(code: Code) -> bool:
     """Whether the code makes pinned memory itself, and may write to it again behind a wait for what reads it."""
     if code.calls(".pin_memory"):
         return True
-    calls = code.all_calls_of(*_FACTORIES)
-    return any(each.arg == "pin_memory" for call in calls if not _is_filled_at_once(call) for each in call.keywords)
-
-
-def _is_filled_at_once(call: ast.Call) -> bool:
-    """The copy of one tensor that `_sent` makes for each call."""
-    return last_name(call.func) == "empty_like"
+    given = (each.arg for call in code.all_calls_of(*_FACTORIES) for each in call.keywords)
+    return any(name in ("pin_memory", None) for name in given)
 
 
 def measures_time(code: Code) -> bool:

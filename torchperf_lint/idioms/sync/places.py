@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.sync.indexing import Use, hot_subscripts, parts_of
 from torchperf_lint.idioms.sync.shown import is_part_shown
-from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS, NEEDS_SIZES
+from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS, NEEDS_SIZES, VIEW_METHODS
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
 from torchperf_lint.model.handles import dotted
 
@@ -227,9 +227,9 @@ def _size(model: Model, function: FunctionInfo, call: ast.Call, values: Mapping[
     is_method = callee.kind is Kind.METHOD and callee.function is None and callee.element is not None
     if not is_function and not (is_method and callee.element is not None and callee.element.holds_tensors):
         return None
-    given = [
-        each for argument in call.args for each in (argument.elts if isinstance(argument, ast.Tuple) else [argument])
-    ]
+    takes_tensor = is_function and ref.rpartition(".")[2] in VIEW_METHODS  # `torch.reshape(x, (n, -1))`
+    sizes = call.args[1:] if takes_tensor else call.args
+    given = [each for argument in sizes for each in (argument.elts if isinstance(argument, ast.Tuple) else [argument])]
     for each in given:
         value = values.get(each, UNKNOWN)
         if _is_device_number(value) or _has_one_element(model, function, each, value):

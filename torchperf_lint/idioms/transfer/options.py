@@ -150,9 +150,14 @@ def _is_made_here(model: Model, function: FunctionInfo, mapping: ast.expr) -> bo
     if isinstance(mapping, ast.Name):
         parents = function.parents
         uses = (each for each in parents if isinstance(each, ast.Name) and each.id == mapping.id)
-        if any(isinstance(use.ctx, ast.Load) and not isinstance(parents[use], ast.keyword) for use in uses):
+        if any(isinstance(use.ctx, ast.Load) and not _is_spread(parents[use]) for use in uses):
             return False
     return bool(made) and all(_has_written_keys(model, function, each) for each in made)
+
+
+def _is_spread(parent: ast.AST) -> bool:
+    """`**options`."""
+    return isinstance(parent, ast.keyword) and parent.arg is None
 
 
 def _has_written_keys(model: Model, function: FunctionInfo, mapping: ast.expr) -> bool:
@@ -161,9 +166,11 @@ def _has_written_keys(model: Model, function: FunctionInfo, mapping: ast.expr) -
         return all(isinstance(key, ast.Constant) and isinstance(key.value, str) for key in mapping.keys)
     if not isinstance(mapping, ast.DictComp):
         return False
-    walked = model.value_in(function, mapping.generators[0].iter)
+    first = mapping.generators[0]
+    is_same = len(mapping.generators) == 1 and ast.unparse(mapping.key) == ast.unparse(first.target)
+    walked = model.value_in(function, first.iter)
     names = [key if walked.ref == "dict" else each.constant for key, each in walked.items or ()]
-    return bool(names) and all(isinstance(each, str) for each in names)
+    return is_same and bool(names) and all(isinstance(each, str) for each in names)
 
 
 def _writes(model: Model, name: str) -> bool:

@@ -126,7 +126,7 @@ def _summed(
 def _told_as_it_runs(model: Model, read: HostRead, name: str, uses: NameUses) -> Fix | None:
     """A sum whose numbers are read at once where the program then shows that a sum on the device is not the same."""
     scale, later = _scale(model, read), put_off(model, read)
-    if later is None or scale is None or not scale.exact or is_perhaps_scripted(model, read.site):
+    if later is None or scale is None or not scale.exact:
         return None
     changed = edits.together(later.definitions, _summed(model, read, name, uses, later.kept, later.convert))
     return None if changed is None else Fix(_SUM_TITLE, Safety.UNSAFE, changed, _ASSUMES_ONE_DEVICE)
@@ -136,6 +136,8 @@ def _hindrance(model: Model, read: HostRead, name: str) -> NoFix | None:
     """What keeps a read from moving behind the loop, whatever is done with the numbers."""
     if not name.isidentifier():
         return NoFix.PUT_IN_A_CONTAINER if "[" in name else NoFix.KEPT_IN_AN_OBJECT
+    if is_perhaps_scripted(model, read.site):
+        return NoFix.SCRIPTED
     if read.hot_path.loop is None:
         return NoFix.LOOP_ELSEWHERE
     uses = model.uses(name, read.site, read.hot_path)
@@ -150,8 +152,6 @@ def _deferral(model: Model, read: HostRead, uses: NameUses, starts: list[object]
     scale = _scale(model, read)
     if scale is None:
         return NoFix.COMPUTED_WITH
-    if is_perhaps_scripted(model, read.site):
-        return NoFix.SCRIPTED
     if reader == "int" and not whole:
         return NoFix.DTYPE_UNKNOWN
     alike = _is_alike(model, read)
