@@ -56,6 +56,10 @@ class Inquiry(Progress):
         finally:
             self.context = before
 
+    def origin(self) -> int:
+        """The depth of the query that the bounds on calls count from."""
+        return self.context.origin
+
     def situation(self) -> Context:
         """The current context."""
         return self.context

@@ -223,7 +223,10 @@ class ValueInference:
         key = ("call", function, part, tuple(sorted(bare.items(), key=lambda pair: pair[0])))
         deeper = context._replace(calls=(*context.calls, (function, self._cache.depth)))
         outcome = self._inquiry.within(
-            deeper, lambda: self._cache.ask(key, lambda: self._followed(function, bare, part), lambda: _NOTHING)
+            deeper,
+            lambda: self._cache.ask(
+                key, lambda: self._followed(function, bare, part), lambda: _NOTHING, is_bounded=True
+            ),
         )
         filled = tuple((name, provenance.restore(value, shown)) for name, value in outcome.filled)
         return Outcome(provenance.restore(outcome.returned, shown), filled)
