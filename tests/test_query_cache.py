@@ -102,7 +102,8 @@ class System:
 
     def check_that_nothing_is_left(self) -> None:
         progress = self.progress
-        assert [progress.open, progress.provisional, progress.assumed, progress.used] == [{}, {}, {}, {}]
+        assert [progress.open, progress.stack, progress.provisional] == [{}, [], {}]
+        assert [progress.assumed, progress.used, progress.put_off, progress.local] == [{}, {}, {}, {}]
 
     def results_by_order(self) -> set[tuple[Set, ...]]:
         """The results for each order of questions, of new systems like this one."""
@@ -234,10 +235,65 @@ def test_nothing_is_left_after_an_exception(system: System, at: int, catches: bo
 
 
 @given(systems(), st.integers(0, 4))
-def test_nothing_is_left_below_the_deepest_query(system: System, deepest: int) -> None:
+def test_queries_that_are_put_off_have_the_same_results(system: System, deepest: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bounds, "MOST_QUERIES_DEEP", deepest)
-        system.results_by_order()
+        assert system.results_by_order() == {tuple(least(system.equations))}
+
+
+def test_a_query_that_is_put_off_and_never_settles_has_the_result_for_that_case() -> None:
+    cache = QueryCache(DependencyRecorder())
+
+    def ask(at: int) -> int:
+        return cache.ask(at, lambda: ask((at + 1) % 3) + 1, lambda: 0, lambda: -1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounds, "MOST_QUERIES_DEEP", 2)
+        assert -1 in {ask(0), ask(1), ask(2)}
+
+
+class Counting(Progress):
+    """Bounds that count from the innermost frame."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: list[int] = []
+
+    def origin(self) -> int:
+        return self.frames[-1]
+
+
+def test_what_a_bound_has_cut_off_is_for_the_same_frame_alone() -> None:
+    """The call of the outer frame is cut off. The inner frame makes it, too: its own one is not, and it is final."""
+    progress = Counting()
+    cache = QueryCache(DependencyRecorder(), progress)
+
+    def frame(name: str, answer: Callable[[], list[str]]) -> list[str]:
+        def run() -> list[str]:
+            progress.frames.append(progress.depth - 1)
+            try:
+                return answer()
+            finally:
+                progress.frames.pop()
+
+        return cache.ask(name, run, list)
+
+    def call() -> list[str]:
+        def follow() -> list[str]:
+            if len(progress.frames) == 1:
+                cache.mark_cut_off(progress.origin())
+                return []
+            return ["followed"]
+
+        return cache.ask("call", follow, list, is_bounded=True)
+
+    def inner() -> list[str]:
+        return frame("inner", call)
+
+    assert frame("outer", lambda: [*call(), *inner(), *call()]) == ["followed", "followed"]
+    assert cache.has("inner")
+    assert cache.has("call")
+    assert (progress.local, progress.provisional) == ({}, {})
 
 
 @given(systems(kinds="ANY ALL"))

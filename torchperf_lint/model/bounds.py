@@ -39,11 +39,9 @@ MOST_ROUNDS = 6
 """Rounds until the results of a cycle of queries must have settled; few need more than three."""
 
 MOST_QUERIES_DEEP = 400
-"""Queries that may be nested, so that Python's stack suffices; the next one returns its default.
+"""Queries that may be nested, so that Python's stack suffices; the next one is put off, and its result is the same.
 
-Such a default makes the results above it provisional, and they are worked out again for each outer query. So the bound
-is beyond what real code needs: on a large library a lower one makes a run many times longer. Each query takes many of
-Python's frames.
+The queries above it run again with that result, in a round more. Each query takes many of Python's frames.
 """
 
 MOST_STATEMENTS_FOLLOWED = 300

@@ -303,12 +303,14 @@ class Program(EditedFiles):
 
     def looking_up(self, name: str, index: Index) -> list[AnalyzedFile]:
         """The files that may look up an attribute of that name; the query is recorded for the index's file."""
-        keys = self._ask(self._key(index), "looking_up", name)
+        own = self._key(index)
+        keys = [key for key in self._ask(own, "looking_up", name) if self._ask(own, "is_in_program", own, key)]
         return [analyzed for analyzed in map(self.analyzed, keys) if analyzed is not None]
 
     def may_be_looked_up(self, name: str, index: Index) -> bool:
         """Whether some file may look up an attribute of that name; the query is recorded for the index's file."""
-        return bool(self._ask(self._key(index), "looking_up", name))
+        own = self._key(index)
+        return any(self._ask(own, "is_in_program", own, key) for key in self._ask(own, "looking_up", name))
 
     def calling_class(self, cls: ClassInfo) -> list[AnalyzedFile]:
         """The other files that import the class by its name and may call it; none if there are too many."""

@@ -48,7 +48,7 @@ _LEADS = ("imports", "renamed", "links", "bound")
 
 _ANSWERS = {
     "absolute": (),
-    "called_by": ("called", "renamed"),
+    "called_by": ("called", "renamed", "imports"),
     "calling_imported": ("called", *_LEADS),
     "calling_objects": ("called", *_LEADS),
     "calls_given": ("callers", "renamed"),
@@ -70,7 +70,7 @@ _ANSWERS = {
     "making_imported": ("called", *_LEADS),
     "name_of": (),
     "names": ("renamed",),
-    "naming": ("named", "defined"),
+    "naming": ("named", "defined", "imports"),
     "programs_speaking_of": ("imports", "topics"),
     "speaks_of": ("imports", "topics"),
     "split": (),

@@ -184,8 +184,9 @@ class SymbolIndex:
         return always, by_end
 
     def called_by(self, name: str, key: str) -> list[str]:
-        """The other files that call something of the name, or of an `as` name of it; tests count only for tests."""
-        return self._elsewhere({each for new in self.names(name) for each in self._calling.get(new, ())}, key)
+        """The program's other files that call something of the name, or an `as` name; tests count only for tests."""
+        calling = {each for new in self.names(name) for each in self._calling.get(new, ())}
+        return [each for each in self._elsewhere(calling, key) if self.is_test(key) or self.is_in_program(key, each)]
 
     def _elsewhere(self, files: Iterable[str], key: str) -> list[str]:
         tested = self.is_test(key)
@@ -214,8 +215,9 @@ class SymbolIndex:
         return known or bool(self.looking_up(name))
 
     def naming(self, name: str, key: str) -> list[str]:
-        """The other files, except tests, that name something of the name without calling it."""
-        return [each for each in self._naming.get(name, ()) if each != key and not self.is_test(each)]
+        """The other files, except tests, of the same program that name something of the name without calling it."""
+        named = self._naming.get(name, ())
+        return [each for each in named if each != key and not self.is_test(each) and self.is_in_program(key, each)]
 
     def looking_up(self, name: str) -> list[str]:
         """The files, except tests, that may look up an attribute of that name by `getattr`; none if too many may."""
