@@ -81,6 +81,7 @@ def fix_source(
     line_length: int = STANDARD_LENGTH,
     spared: frozenset[tuple[str, int]] = frozenset(),
     chosen: frozenset[tuple[str, int]] | None = None,
+    known: FileReport | None = None,
 ) -> FixReport:
     """Fix the bytes of one file; never raises because of the file's content.
 
@@ -88,7 +89,8 @@ def fix_source(
     if its result does not parse or does not reduce its rule's findings. Where the passes do not converge, the state
     with the fewest findings is returned. The fixes are laid out for lines of `line_length` columns. `comments`, `least`
     and `held` are as for `check_source`. `spared` has the code and start of findings that are neither fixed nor
-    reported, `chosen` the keys of the only fixes to apply (None: all), as `Applied` has them.
+    reported, `chosen` the keys of the only fixes to apply (None: all), as `Applied` has them. `known`
+    is the report of `check_source` on the bytes, if there is one.
     """
 
     def check(text: bytes) -> FileReport:
@@ -113,7 +115,7 @@ def fix_source(
         unfixed = remaining if state.data == data else tried(_remaining(first), data)
         return FixReport(state.data, _placed(state.applied, first), state.withdrawn, remaining, unfixed)
 
-    report = check(data)
+    report = check(data) if known is None else known
     origins = {each.start: each.start for each in report.diagnostics}
     best = state = first = _State(data, report, spared=spared, origins=origins)
     for _ in range(MOST_PASSES):

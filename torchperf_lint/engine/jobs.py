@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 
 
 class Action(enum.Enum):
-    """What to do with a file: CHECK it, FIX it on disk, or TRY the fixes and write nothing."""
+    """What to do with a file: CHECK it, JUDGE it without trying fixes, FIX it on disk, or TRY to and write nothing."""
 
     CHECK = "check"
+    JUDGE = "judge"
     FIX = "fix"
     TRY = "try"
 
@@ -49,7 +50,7 @@ class Job(NamedTuple):
     `own_versions`: versions that `target` leaves open, and the length of lines, are looked up in the project's own
     files. `spared`: findings, by code and start, that FIX and TRY neither fix nor report. `keeps`: the result has a
     fingerprint, to be stored. `chosen`: keys of the only fixes to apply, as for `fix_source`. `comments` and `held` are
-    as for `check_source`.
+    as for `check_source`. `judged`: what JUDGE has reported, for bytes with this digest.
     """
 
     path: str
@@ -66,6 +67,7 @@ class Job(NamedTuple):
     chosen: frozenset[tuple[str, int]] | None = None
     comments: Comments = Comments.ALL
     held: frozenset[str] = frozenset()
+    judged: tuple[str, FileReport] | None = None
 
 
 class Result(NamedTuple):
@@ -174,8 +176,11 @@ def run_on_python(
     length = functools.partial(known_length, job.path) if job.own_versions else _standard_length
     if job.action is Action.CHECK:
         return _checked(job, data, rules, target, program, status, length)
+    if job.action is Action.JUDGE:
+        return Result(job.path, _judged(job, data, rules, target, program), data, data)
     from torchperf_lint.engine.fixer import fix_source
 
+    known = job.judged[1] if job.judged is not None and job.judged[0] == digest_of(data) else None
     subject = (job.path, data, rules, target, job.hints, job.unsafe)
     fixed = None
     try:
@@ -189,6 +194,7 @@ def run_on_python(
             line_length=length(),
             spared=job.spared,
             chosen=job.chosen,
+            known=known,
         )
     finally:
         if program is not None and (fixed is None or fixed.applied or fixed.withdrawn):
@@ -217,20 +223,12 @@ def _checked(
             asked[0].recorder.begin(keeps=job.keeps)
         return asked[0]
 
-    subject = (job.path, data, rules, target, job.hints)
     around = None if program is None else noted
-    report = check_source(
-        *subject,
-        program=around,
-        comments=job.comments,
-        report_unused=job.report_unused,
-        least=job.least,
-        held=job.held,
-    )
+    report = _judged(job, data, rules, target, around)
     length = line_length() if any(each.fix for each in report.diagnostics) else None
     if length is not None:
         report = offered(
-            *(report, *subject),
+            *(report, job.path, data, rules, target, job.hints),
             in_project=around is not None,
             comments=job.comments,
             report_unused=job.report_unused,
@@ -246,6 +244,19 @@ def _checked(
         fingerprint = Fingerprint(digest_of(data), status, stated, length if job.own_versions else None, dependencies)
     kept = data if report.diagnostics else b""
     return Result(job.path, report, kept, kept, fingerprint=fingerprint)
+
+
+def _judged(
+    job: Job, data: bytes, rules: Sequence[Rule], target: Target, program: Callable[[], Program] | None
+) -> FileReport:
+    return check_source(
+        *(job.path, data, rules, target, job.hints),
+        program=program,
+        comments=job.comments,
+        report_unused=job.report_unused,
+        least=job.least,
+        held=job.held,
+    )
 
 
 def completed(

@@ -11,6 +11,7 @@ from torchperf_lint.engine.executors import PROCESSES, Processes, calm_collector
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover
 from torchperf_lint.engine.findings import Confidence, Failure
 from torchperf_lint.engine.jobs import Action, Job, Result, failed, line_lengths, name_of_target, requirements, run_on
+from torchperf_lint.engine.names import is_notebook
 from torchperf_lint.engine.project_root import folder_left_out, layout_of, root_of
 from torchperf_lint.engine.replacing import remove_leftover, write_atomically
 from torchperf_lint.engine.results import Results
@@ -101,7 +102,7 @@ def check_paths(
         work = [job._replace(keeps=True) for job in work]
         results = _with_kept(work, found.files, target, cache, snapshot, workers)
     else:
-        results = workers.judged(work, snapshot)
+        results = _judged_first(work, snapshot, workers)
     if progress is not None:
         results = _counted(results, len(work), progress)
     if action is Action.FIX:
@@ -115,6 +116,22 @@ def check_paths(
                 yield failed(failures.pop())
             yield result
     yield from map(failed, reversed(failures))
+
+
+def _judged_first(
+    work: Sequence[Job], snapshot: Callable[[], Snapshot], workers: Workers
+) -> Generator[Result, None, None]:
+    """The results of the work. Files are fixed once all are judged: what is known of the project is lost by changes."""
+    if any(job.action is Action.CHECK for job in work):
+        yield from workers.judged(work, snapshot)
+        return
+    judging = [job._replace(action=Action.JUDGE) for job in work if not is_notebook(job.path)]
+    with contextlib.closing(workers.judged(judging, snapshot)) as judged:
+        known = {result.path: (digest_of(result.before), result.report) for result in judged if result.before}
+    with contextlib.closing(
+        workers.judged([job._replace(judged=known.get(job.path)) for job in work], snapshot)
+    ) as made:
+        yield from made
 
 
 def run_in_project(job: Job, data: bytes, cache: str | None) -> Result:

@@ -28,6 +28,12 @@ STEP_OWNERS = re.compile(
     r"(Trainer|Learner|Task|Runner|Agent|Algorithm|Algo|System|Module|Model|Engine|Step|Loop)(?![a-z])"
 )
 
+BACKWARDS = ("backward", "manual_backward")
+OPTIMIZERS = re.compile(r"optim|(^|_)opts?(_|\d|$)|scaler", re.IGNORECASE)
+"""Names of optimizers, and of what takes their steps."""
+ONE_STEP_ALONE = re.compile(r"(^|_)(tests?|check|dummy|demo|example|sanity|smoke|profile|bench\w*|warm\w*)(_|$)")
+"""Names of functions that take a single step to try something."""
+
 DISTRIBUTION_METHODS = frozenset("log_prob sample rsample sample_n entropy mode cdf icdf kl_divergence".split())
 DISTRIBUTION_TENSORS = frozenset("value values x z inputs samples obs actions action".split())
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge import environments, roles, torchmetrics_api
 from torchperf_lint.model.domain.contracts import Contract
 from torchperf_lint.model.domain.values import Device, Origin
+from torchperf_lint.model.syntax.index import dotted
 
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ValueQuestions
-    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
+    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
 
 _NAMES = frozenset().union(
     roles.METRIC_UPDATES,
@@ -30,17 +31,49 @@ _NAMES = frozenset().union(
 
 def may_have(function: FunctionInfo) -> bool:
     """Whether the function's names are those of such a role; False is certain."""
-    return (function.cls is not None and function.name in _NAMES) or _compares(function)
+    return (function.cls is not None and function.name in _NAMES) or _compares(function) or _trains(function)
 
 
 def contract(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo | None) -> Contract | None:
     """The contract of a function that has such a role, alone or by its class, and that nothing in the project calls."""
-    if not may_have(function) or len(function.parameter_names) < 2:
+    if not may_have(function) or (cls is not None and roles.TESTS.search(cls.name)):
         return None
-    if cls is not None and roles.TESTS.search(cls.name):
-        return None
-    found = _of_predictions(function) if cls is None else _by_role(inference, function, cls)
+    found = None
+    if len(function.parameter_names) > 1:
+        found = _of_predictions(function) if cls is None else _by_role(inference, function, cls)
+    if found is None and _trains(function):
+        found = Contract(True, f"`{function.name}` takes one step of an optimizer, as for every batch", is_likely=True)
     return None if found is None or inference.callers(function) else found
+
+
+def _trains(function: FunctionInfo) -> bool:
+    """Whether a call of the function goes backward once and takes a step of an optimizer that outlives the call."""
+    return function.note(("trains", function), lambda: _takes_one_step(function))
+
+
+def _takes_one_step(function: FunctionInfo) -> bool:
+    taken = function.parameter_names[function.self_name is not None :]
+    arguments = function.arguments
+    if arguments is None or function.is_lambda or function.is_generator or roles.ONE_STEP_ALONE.search(function.name):
+        return False
+    if not (taken or arguments.vararg or arguments.kwarg):
+        return False
+    index, given = function.index, (function.self_name, *taken)
+
+    def once(record: CallRecord) -> bool:
+        return record.function is function and not index.places[record.statement].loops()
+
+    def steps(record: CallRecord) -> bool:
+        owner: ast.expr = record.call
+        func = record.call.func
+        if isinstance(func, ast.Attribute):
+            owner = func.value.value if isinstance(func.value, ast.Subscript) else func.value
+        path = dotted(owner)
+        return path is not None and path.split(".")[0] in given and bool(roles.OPTIMIZERS.search(path.split(".")[-1]))
+
+    return any(once(record) for name in roles.BACKWARDS for record in index.calls_named(name)) and any(
+        once(record) and steps(record) for record in index.calls_named("step")
+    )
 
 
 def _compares(function: FunctionInfo) -> bool:

@@ -314,7 +314,7 @@ def _is_period(test: ast.BinOp, lookup: Callable[[str], list[ast.expr]]) -> bool
     if isinstance(period, ast.Name) and any(_is_one(each) for each in lookup(period.id)):
         return False
     names = [last_name(node) or "" for node in subtree(period) if isinstance(node, (ast.Name, ast.Attribute))]
-    return not any(word in name.lower() for name in names for word in conventions.ACCUMULATION_WORDS)
+    return not any(conventions.ACCUMULATION.search(name.lower()) for name in names)
 
 
 def _is_one(node: ast.expr) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity
+from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity, Unproven
 from torchperf_lint.idioms import conditions, habits, placing, surroundings
 from torchperf_lint.idioms.metrics.host_metrics import feeds_host_metric
 from torchperf_lint.idioms.sync.coalesced import is_one_read
@@ -142,6 +142,8 @@ def _must_be_on_host(model: Model, site: Site, hot_path: HotPath) -> bool:
             return True
         if isinstance(parent, (cst.Index, cst.Slice)):
             return True
+        if isinstance(parent, cst.Return):
+            return _goes_out_of_sight(hot_path)
         if isinstance(parent, (cst.If, cst.While, cst.For)) and node is not getattr(parent, "body", None):
             return True
         if isinstance(parent, cst.Assign) and len(parent.targets) == 1:
@@ -149,6 +151,11 @@ def _must_be_on_host(model: Model, site: Site, hot_path: HotPath) -> bool:
             return name is not None and _used_on_host(model, site, hot_path, name)
         node, parent = parent, model.parent(parent)
     return False
+
+
+def _goes_out_of_sight(hot_path: HotPath) -> bool:
+    """Whether what the function returns goes to callers that are not known, and may need it on the host."""
+    return hot_path.loop is None and any(isinstance(step, Unproven) for step in hot_path.because)
 
 
 def _works_on_host(function: str) -> bool:
