@@ -16,7 +16,7 @@ from torchperf_lint.model.frequency import following, may_reach, receivers, sett
 from torchperf_lint.model.frequency.branches import Step, asks_types, calls_own_method, demands
 from torchperf_lint.model.frequency.first_pass import FirstPass
 from torchperf_lint.model.frequency.leaving import jump_at_end, leaves_but_for_errors, refuses_a_remainder
-from torchperf_lint.model.frequency.sampling_guards import bindings_in, is_sampling_guard
+from torchperf_lint.model.frequency.sampling_guards import bindings_in, is_sampling_guard, waits_for_interval
 from torchperf_lint.model.project.dependencies import NOTHING, node_of
 from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
@@ -438,6 +438,8 @@ class ExecutionFrequency:
             other = parent.orelse if field == "body" else parent.body
             if other and refuses_a_remainder(test, other):
                 return False
+            if field == "body" and waits_for_interval(test, block):
+                return True
             return is_sampling_guard(test, field == "body", self._lookup(function), self._once(parent, block))
 
         return self.recorder.kept(self._guards, (parent, field), answer)

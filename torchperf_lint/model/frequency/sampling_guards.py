@@ -102,6 +102,32 @@ def is_sampling_guard(
     return _is_rare(test, taken, lookup, depth) or once(test, taken)
 
 
+def waits_for_interval(test: ast.expr, block: list[ast.stmt]) -> bool:
+    """`if step - self.shown >= interval: ...; self.shown = step`: not again before the interval is over."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(waits_for_interval(value, block) for value in test.values)
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], (ast.Gt, ast.GtE)):
+        return False
+    left, interval = test.left, test.comparators[0]
+    if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Div):
+        interval, left = left.right, left.left
+    if not isinstance(left, ast.BinOp) or not isinstance(left.op, ast.Sub) or not _may_be_long(interval):
+        return False
+    now, last = ast.dump(left.left), dotted(left.right)
+    return last is not None and any(
+        isinstance(statement, ast.Assign) and dotted(statement.targets[0]) == last and ast.dump(statement.value) == now
+        for statement in block
+    )
+
+
+def _may_be_long(interval: ast.expr) -> bool:
+    """Whether it is no literal up to one, and counts no batches that are accumulated."""
+    if isinstance(interval, ast.Constant):
+        return isinstance(interval.value, (int, float)) and interval.value > 1
+    names = [last_name(node) or "" for node in subtree(interval) if isinstance(node, (ast.Name, ast.Attribute))]
+    return bool(names) and not any(conventions.ACCUMULATION.search(name.lower()) for name in names)
+
+
 def _is_asked_for_truth(test: ast.Compare) -> bool:
     """`flag is True`, `flag == False`."""
     wanted = test.comparators[0]

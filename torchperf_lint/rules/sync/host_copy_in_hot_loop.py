@@ -148,13 +148,13 @@ def _must_be_on_host(model: Model, site: Site, hot_path: HotPath) -> bool:
             return True
         if isinstance(parent, cst.Assign) and len(parent.targets) == 1:
             name = shape.dotted(parent.targets[0].target)
-            return name is not None and _used_on_host(model, site, hot_path, name)
+            return _goes_out_of_sight(hot_path) if name is None else _used_on_host(model, site, hot_path, name)
         node, parent = parent, model.parent(parent)
     return False
 
 
 def _goes_out_of_sight(hot_path: HotPath) -> bool:
-    """Whether what the function returns goes to callers that are not known, and may need it on the host."""
+    """Whether callers are not known that get what the function returns or fills, and may need it on the host."""
     return hot_path.loop is None and any(isinstance(step, Unproven) for step in hot_path.because)
 
 
