@@ -378,10 +378,12 @@ def test_a_run_whose_scheduler_is_gone_ends_and_writes_nothing(
 
 def once(monkeypatch: pytest.MonkeyPatch, happening: Callable[[], None]) -> None:
     """Let something happen when all has been asked for, and before the first results can be there."""
-    real = executors._collected
+    real, waiting = executors._collected, [happening]
 
     def collected(*given: Any) -> Iterator[Result]:
-        happening()
+        for each in [*waiting]:
+            waiting.remove(each)
+            each()
         yield from real(*given)
 
     monkeypatch.setattr(executors, "_collected", collected)

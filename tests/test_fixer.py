@@ -427,11 +427,11 @@ def test_no_fix_is_offered_where_the_encoding_cannot_be_written_back() -> None:
 
 @pytest.mark.parametrize("made", ["(", "x.item(1)"], ids=["no Python", "found again"])
 def test_what_a_run_says_and_keeps_has_been_tried(made: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job's result is what every output shows and what is kept for later runs."""
+    """A job's result is what every output shows and what is kept for later runs; JUDGE's is what a later job gets."""
     rule = finds("item", fix=swaps(made))
     monkeypatch.setattr(jobs, "_rules", lambda codes: (rule,))
     job = jobs.Job("f.py", ("TPL190",), TARGET, HINTS, own_versions=False)
-    for action in jobs.Action:
+    for action in (jobs.Action.CHECK, jobs.Action.FIX, jobs.Action.TRY):
         result = jobs.run_on(job._replace(action=action), b"x.item()\n")
         assert [each.fix for each in result.report.diagnostics] == [None], action
 
