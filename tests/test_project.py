@@ -9,18 +9,20 @@ import stat
 import subprocess
 import sys
 from concurrent.futures.process import BrokenProcessPool
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fake_rules import HINTS, TARGET, end_process, end_process_at_poison, finds, swaps
-from torchperf_lint.engine import executors, files, jobs, pool, registry
+from torchperf_lint.engine import executors, files, fixer, jobs, pool, registry
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover
 from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.jobs import Action, Result, failed
 from torchperf_lint.engine.project import check_paths
 from torchperf_lint.engine.project_snapshot import gather
 from torchperf_lint.engine.replacing import write_atomically
+from torchperf_lint.engine.runner import FileReport
+from torchperf_lint.syntax.identity import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -209,6 +211,34 @@ def test_fixes_are_written_or_only_tried(here: Path, fake: Rule) -> None:
     assert (here / "a.py").read_bytes() == fixed.data == tried.data == b"y = 0\n"
     assert [(each.code, each.message) for each in fixed.applied] == [("TPL190", "use 0")]
     assert check(action=Action.FIX)[0].applied == ()
+
+
+def test_all_files_are_judged_once_before_the_first_is_fixed(
+    here: Path, fake: Rule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that changes costs what is known of the project."""
+    write(here, "a.py", "b.py")
+    judged: list[tuple[str, bytes]] = []
+    real = fixer.check_source
+
+    def noted(path: str, data: bytes, *rest: Any, **options: Any) -> FileReport:
+        judged.append((path, data))
+        return real(path, data, *rest, **options)
+
+    monkeypatch.setattr(fixer, "check_source", noted)
+    monkeypatch.setattr(jobs, "check_source", noted)
+    check(action=Action.FIX)
+    before, after = b"y = x.item()\n", b"y = 0\n"
+    assert judged == [("a.py", before), ("b.py", before), ("a.py", after), ("b.py", after)]
+
+
+def test_a_file_that_has_changed_since_it_was_judged_is_judged_again(fake: Rule) -> None:
+    job = jobs.Job("a.py", (ITEM.code,), TARGET, HINTS, action=Action.TRY, own_versions=False)
+    data = b"y = x.item()\n"
+    plain = jobs.run_on(job, data)
+    assert len(plain.applied) == 1
+    assert jobs.run_on(job._replace(judged=(digest_of(b"y = 1\n"), FileReport())), data) == plain
+    assert jobs.run_on(job._replace(judged=(digest_of(data), FileReport())), data).applied == ()
 
 
 def test_files_are_written_only_when_all_are_judged(here: Path, fake: Rule) -> None:
