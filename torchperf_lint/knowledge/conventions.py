@@ -83,8 +83,8 @@ COUNTS_OR_NAMES = re.compile(
 )
 """Methods that no tensor has and that ask an object for a number or a text."""
 
-ACCUMULATION = re.compile(r"accum|grad_acc|acc_steps|iter_size|^_*update_freq|cumulative")
-"""A modulus over one of these is true once per optimizer step, so it is no sampling guard: no `target_update_freq`."""
+ACCUMULATION = re.compile(r"accum|grad_acc|acc_steps|iter_size|(?<!target_)(?<!hard_)(?<!soft_)update_freq|cumulative")
+"""A modulus over one of these is true once per optimizer step, so it is no sampling guard; targets have their own."""
 
 ACCELERATOR_NAMES = r"cuda|gpu|device|accelerator|(?:^|_)(?:mps|npu|xpu)(?:_|$)"
 """Names in a condition that test for the accelerator (a pattern, because `input` contains `npu`)."""

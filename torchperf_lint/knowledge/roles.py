@@ -31,8 +31,11 @@ STEP_OWNERS = re.compile(
 BACKWARDS = ("backward", "manual_backward")
 OPTIMIZERS = re.compile(r"optim|(^|_)opts?(_|\d|$)|scaler", re.IGNORECASE)
 """Names of optimizers, and of what takes their steps."""
-ONE_STEP_ALONE = re.compile(r"(^|_)(tests?|check|dummy|demo|example|sanity|smoke|profile|bench\w*|warm\w*)(_|$)")
-"""Names of functions that take a single step to try something."""
+ONE_STEP_ALONE = re.compile(
+    r"(^|_)(tests?|check|dummy|demo|example|tutorial|sanity|smoke|verify|profile|bench\w*|warm\w*|init\w*|set_?up|main|epoch|"
+    r"fit|finish|final\w*)(_|$)|^test[A-Z]"
+)
+"""Names of functions that take a single step to try something, at the start, at the end, or once per epoch."""
 
 DISTRIBUTION_METHODS = frozenset("log_prob sample rsample sample_n entropy mode cdf icdf kl_divergence".split())
 DISTRIBUTION_TENSORS = frozenset("value values x z inputs samples obs actions action".split())

@@ -39,9 +39,9 @@ MOST_ROUNDS = 6
 """Rounds until the results of a cycle of queries must have settled; few need more than three."""
 
 MOST_QUERIES_DEEP = 400
-"""Queries that may be nested, so that Python's stack suffices; the next one is put off, and its result is the same.
+"""Queries that may be nested, so that Python's stack suffices; the next one is put off.
 
-The queries above it run again with that result, in a round more. Each query takes many of Python's frames.
+The queries above it run again with its result, as long as `MOST_ROUNDS` allows. Each takes many of Python's frames.
 """
 
 MOST_STATEMENTS_FOLLOWED = 300

@@ -25,6 +25,7 @@ _CLOCKS = frozenset({"time", "perf_counter", "monotonic", "process_time", "now"}
 _COUNTER = re.compile(
     r"(^|_)(step|steps|iter|iters|iteration|batch|idx|index|count|counter|it|i|j|n|k|itr|num_updates|batch_i)$"
 )
+_PERIOD = re.compile(r"interval|period|freq|(^|_)every(_|$)|gap")
 _FLAG = re.compile(
     r"^(should_|do_|need_|need|is_log|is_print|time_to_|to_log|will_|must_|log_now|log_this|print_)"
     r"|every_n|_every$|(^|_)(verbose|debug|debugging|debug_loss|visualize|end_of_epoch|is_last_batch|last_batch|should_log|should_stop)$"
@@ -110,6 +111,8 @@ def waits_for_interval(test: ast.expr, block: list[ast.stmt]) -> bool:
         return False
     left, interval = test.left, test.comparators[0]
     if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Div):
+        if not isinstance(interval, ast.Constant) or interval.value not in (1, 1.0):
+            return False
         interval, left = left.right, left.left
     if not isinstance(left, ast.BinOp) or not isinstance(left.op, ast.Sub) or not _may_be_long(interval):
         return False
@@ -121,11 +124,11 @@ def waits_for_interval(test: ast.expr, block: list[ast.stmt]) -> bool:
 
 
 def _may_be_long(interval: ast.expr) -> bool:
-    """Whether it is no literal up to one, and counts no batches that are accumulated."""
+    """Whether it is a literal above one, or a name that says that it is a period."""
     if isinstance(interval, ast.Constant):
         return isinstance(interval.value, (int, float)) and interval.value > 1
-    names = [last_name(node) or "" for node in subtree(interval) if isinstance(node, (ast.Name, ast.Attribute))]
-    return bool(names) and not any(conventions.ACCUMULATION.search(name.lower()) for name in names)
+    name = (last_name(interval) or "").lower() if isinstance(interval, (ast.Name, ast.Attribute)) else ""
+    return _PERIOD.search(name) is not None and conventions.ACCUMULATION.search(name) is None
 
 
 def _is_asked_for_truth(test: ast.Compare) -> bool:

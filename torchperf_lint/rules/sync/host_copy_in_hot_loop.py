@@ -147,8 +147,11 @@ def _must_be_on_host(model: Model, site: Site, hot_path: HotPath) -> bool:
         if isinstance(parent, (cst.If, cst.While, cst.For)) and node is not getattr(parent, "body", None):
             return True
         if isinstance(parent, cst.Assign) and len(parent.targets) == 1:
-            name = shape.dotted(parent.targets[0].target)
-            return _goes_out_of_sight(hot_path) if name is None else _used_on_host(model, site, hot_path, name)
+            target = parent.targets[0].target
+            if isinstance(target, cst.Subscript):
+                return _goes_out_of_sight(hot_path)
+            name = shape.dotted(target)
+            return name is not None and _used_on_host(model, site, hot_path, name)
         node, parent = parent, model.parent(parent)
     return False
 
