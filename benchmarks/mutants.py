@@ -303,7 +303,7 @@ def all_outcomes(
     by_rule: dict[Rule, list[Workload]] = defaultdict(list)
     for workload in workloads:
         by_rule[workload.rule].append(workload)
-    with warm_launches() as launch, ThreadPoolExecutor(jobs) as pool:
+    with warm_launches("sim") as launch, ThreadPoolExecutor(jobs) as pool:
 
         def one(rule: Rule) -> Sequence[Outcome | str]:
             mine = launch()

@@ -12,13 +12,16 @@ NAME = "measurements.json"
 SIMULATED = "simulated"
 UNFIXED, SAFE, UNSAFE = VARIANTS = ("unfixed", "safe", "unsafe")
 
+OTHER_WORK_MS = 5.0
+"""The milliseconds of other work with which each timed step begins on the GPU."""
+
 
 class Measurement(NamedTuple):
     """One workload on one device: counts per step by variant; a grade whose fixes change nothing is missing.
 
     `torchmetrics` is the pinned release, if any; `results` says how the fixed programs' results compare.
-    `step_ms` are medians in milliseconds, from a real GPU only. `others` are counts of other costs that drop where
-    the number of waits does not.
+    `step_ms` are medians in milliseconds, from a real GPU only, each step with OTHER_WORK_MS of other work on it.
+    `others` are counts of other costs that drop where the number of waits does not.
     """
 
     workload: str
@@ -109,6 +112,11 @@ def _table(rule: Rule, device: Device) -> str:
         if counted:
             cells.append(", ".join(_other(row, what) for what in row.others))
         lines.append(f"| {' | '.join(cells)} |")
+    if timed:
+        lines += [
+            "",
+            f"Each timed step begins with {OTHER_WORK_MS:g} ms of other work on the GPU, in place of a larger model.",
+        ]
     return "\n".join(lines)
 
 

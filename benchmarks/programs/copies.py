@@ -88,7 +88,8 @@ def mend(folder: Path, files: Sequence[str], options: Sequence[str]) -> None:
 
 def _linter(folder: Path, *arguments: str) -> str:
     command = sys.executable, "-P", "-m", "torchperf_lint", "--isolated", "--no-cache", "--exit-zero", *arguments
-    environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
+    path = [str(CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise LintFailed(f"the linter ended with status {done.returncode}: {done.stderr.strip()}")

@@ -20,7 +20,7 @@ def launch() -> Iterator[Launch | None]:
     from torchperf_lint.verify.warm import warm_launches
 
     turn = threading.Lock()
-    with warm_launches() as launches:
+    with warm_launches("sim") as launches:
         fork = launches()
 
         def one_by_one(*given):
@@ -36,10 +36,10 @@ def warm_runs(launch: Launch | None) -> Iterator[None]:
     if launch is None:
         yield
         return
-    from torchperf_lint.verify import pairs, runs
+    from torchperf_lint.verify import gpu, pairs, runs
 
     @contextlib.contextmanager
-    def launches() -> Iterator[Callable[[], Launch]]:
+    def launches(*given: object) -> Iterator[Callable[[], Launch]]:
         yield lambda: launch
 
     def forked(*given, time_limit):
@@ -47,5 +47,6 @@ def warm_runs(launch: Launch | None) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pairs, "warm_launches", launches)
+        patch.setattr(gpu, "warm_launches", launches)
         patch.setattr(runs, "_launch", forked)
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import pytest
 import torch
 
 from torchperf_lint.verify.counters import calls
-from torchperf_lint.verify.events import Event, Kind
+from torchperf_lint.verify.counters.debug_mode import Claim
+from torchperf_lint.verify.events import Event, Kind, Recorder
 
 PROGRAM = """
 import json, sys, threading, warnings
@@ -231,3 +233,49 @@ def test_how_a_copy_uses_the_memory_of_the_host(host, device, asynchronous, in_p
 )
 def test_density(tensor, dense):
     assert calls.dense(tensor) is dense
+
+
+# ---- on this machine, without a device
+
+
+class _Silent:
+    """A debug mode that hears nothing."""
+
+    claimed = False
+
+    @contextlib.contextmanager
+    def claim(self, operator):
+        yield Claim()
+
+
+@pytest.fixture
+def watched():
+    recorder = Recorder()
+    watching = calls.Calls(recorder, _Silent())
+    watching.start()
+    yield recorder
+    watching.stop()
+
+
+def doubled(x):
+    return torch.as_tensor(2.0).to(x.dtype) * torch.tensor(1.0) * x
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+def test_scripts_compile_what_is_watched(watched):
+    assert torch.jit.script(doubled)(torch.ones(2)).tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(("before", "after", "waits"), [(4096, 2048, 1), (4096, 4096, 0)])
+def test_memory_that_is_handed_back_is_a_wait(monkeypatch, before, after, waits):
+    reserved = iter((before, after))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: next(reserved))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    recorder = Recorder()
+    watching = calls.Calls(recorder, _Silent())
+    watching.start()
+    torch.cuda.empty_cache()
+    watching.stop()
+    assert [(each.kind, each.operator, each.waits) for each in recorder.events] == [
+        (Kind.SYNCHRONIZE, "torch.cuda.empty_cache", True)
+    ] * waits

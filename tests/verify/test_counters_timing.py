@@ -61,6 +61,33 @@ def test_steps_are_timed_by_events_that_are_read_at_the_end(recorder, monkeypatc
     assert not recorder.on_step
 
 
+def test_other_work_is_queued_after_each_steps_mark(recorder, monkeypatch):
+    clock = Clock(monkeypatch)
+    queued = []
+
+    def sleep(cycles):
+        queued.append(cycles)
+        clock.now += cycles / 2_000_000
+
+    def calibrated(event, end):
+        return end.at - event.at
+
+    monkeypatch.setattr(torch.cuda, "_sleep", sleep)
+    monkeypatch.setattr(torch.cuda.Event, "elapsed_time", calibrated)
+    counters = Counters(recorder, "time beside work")
+    counters.start()
+    assert set(queued) == {20_000_000}
+    queued.clear()
+    for duration in (3.0, 4.0):
+        recorder.begin_step(0)
+        clock.now += duration
+    recorder.go_to(None)
+    report = counters.stop()
+    assert queued == [10_000_000, 10_000_000]
+    assert [(each["step"], each["device_ms"]) for each in report["steps"]] == [(0, 8.0), (1, 9.0)]
+    assert report["mode"] == "time beside work"
+
+
 def test_a_step_that_another_loop_interrupts_is_the_sum_of_its_parts():
     boundaries = [(0, 0.0), (1, 10.0), (2, 13.0), (0, 15.0), (None, 16.0), (3, 20.0), (None, 21.0)]
     assert timing.step_times(boundaries) == {0: 11.0, 1: 3.0, 2: 2.0, 3: 1.0}

@@ -97,7 +97,7 @@ def laboratory(monkeypatch):
     """What programs are said to do, by script; nothing is run."""
     runs = {}
     monkeypatch.setattr(experiments, "run_program", lambda script, *_, **__: runs[script.name](script))
-    monkeypatch.setattr(experiments, "warm_launches", lambda: contextlib.nullcontext(lambda: None))
+    monkeypatch.setattr(experiments, "warm_launches", lambda device: contextlib.nullcontext(lambda: None))
     return runs
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from torchperf_lint import pages
 from torchperf_lint.engine import registry
 from torchperf_lint.verify import pairs
 from torchperf_lint.verify.runs import run_program
+from torchperf_lint.verify.warm import IMPORTED_BY_MANY, warm_launch
 from torchperf_lint.verify.workloads import workloads_of
 
 if TYPE_CHECKING:
@@ -233,6 +235,26 @@ def test_written_mutants_are_rejected_for_the_reason_that_is_written(name, mutan
     ]
     assert written
     assert {trial.judge(mutant, pages.measured())[0] for mutant in written} == {"rejected"}
+
+
+def test_a_fork_that_takes_too_long_is_ended(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("import time\ntime.sleep(60)\n")
+    with warm_launch("sim", lambda: 0.5) as launch:
+        ended = run_program(script, "sim", launch=launch)
+        script.write_text("results = 1\n")
+        assert ended.report["error"] == "the process died: SIGALRM"
+    with warm_launch("sim") as launch:
+        assert run_program(script, "sim", launch=launch).status == "ok"
+
+
+@pytest.mark.parametrize("device", sorted(IMPORTED_BY_MANY))
+def test_what_forks_have_imported_has_not_touched_a_device(device):
+    code = (
+        f"import importlib; [importlib.import_module(each) for each in {IMPORTED_BY_MANY[device]!r}]; import torch;"
+        "assert not torch.cuda.is_initialized() and not torch.cuda._is_in_bad_fork()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_fork_runs_a_program_as_a_process_of_its_own_does(launch, tmp_path, monkeypatch):

@@ -36,8 +36,8 @@ def started(monkeypatch):
     """The programs that were run for their times, in order; the first four steps of each are steady."""
     programs = []
 
-    def run_variant(folder, case, program, device, libraries, *, mode, time_limit):
-        assert (device, mode, time_limit) == ("cuda", "time", TIME_LIMIT)
+    def run_variant(folder, case, program, device, libraries, *, mode, time_limit, launch):
+        assert (device, mode, time_limit) == ("cuda", "time beside work", TIME_LIMIT)
         programs.append(program)
         return _timed([4, 5, 6, 5, 99], 3 * 2**20) if program == b"slow" else _timed([2, 2, 3, 2, 99], 2**20)
 

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Run a program on a device and write a report of what happened.")
     parser.add_argument("--device", choices=("sim", "cuda"), required=True)
     parser.add_argument("--report", required=True, metavar="FILE")
-    parser.add_argument("--mode", choices=("count", "time"), default="count", help="count waits, or time steps (cuda)")
+    parser.add_argument("--mode", default="count", help="count waits, or time steps (cuda): a mode of the counters")
     parser.add_argument("--operators", action="store_true", help="count device operators by line, too")
     parser.add_argument("--upkeep", action="store_true", help="note what is held from step to step, too")
     parser.add_argument("--outputs", action="store_true", help="note the kinds of what is printed and logged, too")

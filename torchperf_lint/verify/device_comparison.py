@@ -131,7 +131,7 @@ def simulate() -> Counts:
     return {
         **simulated_programs(programs.run_apart(programs.SIMULATED)),
         **_workloads_on(measurements.SIMULATED),
-        **_experiments(experiments.run(programs.SIMULATED)),
+        **_experiments(experiments.count(programs.SIMULATED)),
     }
 
 
@@ -151,22 +151,23 @@ def _workloads_on(name: str) -> Counts:
     return dict(_workload(code, row) for code, rows in device.rules.items() for row in rows) if device else {}
 
 
+def name_of(code: str, row: Measurement) -> str:
+    """The name of a rule's workload in a comparison."""
+    return f"{code} {row.workload}" + (f", torchmetrics {row.torchmetrics}" if row.torchmetrics else "")
+
+
 def _workload(code: str, row: Measurement) -> tuple[str, dict[str, Any]]:
-    release = f", torchmetrics {row.torchmetrics}" if row.torchmetrics else ""
     waits = {f"{variant} waits": count for variant, count in row.waits.items()}
     staged = {f"{variant} staged": count for variant, count in row.staged.items()}
-    return f"{code} {row.workload}{release}", {**waits, **staged}
+    return name_of(code, row), {**waits, **staged}
 
 
 def _experiments(rows: Sequence[Row]) -> Counts:
-    from torchperf_lint.verify.experiments import CPU_TIME
-
     return {
         f"{row.article}: {row.claim}" + (f", torchmetrics {row.torchmetrics}" if row.torchmetrics else ""): {
             f"{name} {row.unit}": count for name, count in row.counts.items()
         }
         for row in rows
-        if row.unit != CPU_TIME
     }
 
 
@@ -222,7 +223,7 @@ def measure_experiments(releases: Path, device: str = programs.CUDA) -> Counts:
     """Run the articles' experiments on a device, the GPU by default."""
     from torchperf_lint.verify import experiments
 
-    return _experiments(experiments.run(device, releases))
+    return _experiments(experiments.count(device, releases))
 
 
 # ---- python -m torchperf_lint.verify.device_comparison

@@ -79,13 +79,20 @@ def run(device: str, releases: Path | None = None, jobs: int = os.cpu_count() or
     return [*run_claims(CLAIMS, device, releases or environments.default_folder(), jobs), *run_input_pipeline()]
 
 
-def run_claims(claims: Iterable[Claim], device: str, releases: Path, jobs: int) -> list[Row]:
+def count(device: str, releases: Path | None = None, jobs: int = os.cpu_count() or 1) -> list[Row]:
+    """The rows of those claims that are about counts, without step times."""
+    untimed = [claim._replace(timed=False) for claim in CLAIMS]
+    return run_claims(untimed, device, releases or environments.default_folder(), jobs)
+
+
+def run_claims(claims: Sequence[Claim], device: str, releases: Path, jobs: int) -> list[Row]:
     """Run the programs of these claims, each once, and judge the claims."""
-    with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as folder, warm_launches() as launch:
+    with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as folder, warm_launches(device) as launch:
         laboratory = _Laboratory(device, releases, Path(folder), launch)
         asked = [(claim, release) for claim in claims for release in claim.releases]
         # Programs that are timed must have the device to themselves.
-        with ThreadPoolExecutor(1 if device == "cuda" else jobs) as pool:
+        alone = device == "cuda" and any(claim.timed for claim in claims)
+        with ThreadPoolExecutor(1 if alone else jobs) as pool:
             return list(pool.map(lambda each: laboratory.row(*each), asked))
 
 
@@ -159,7 +166,7 @@ class _Laboratory:
             libraries=libraries,
             mode=mode,
             operators=self.device == "sim",
-            launch=self._launch() if self.device == "sim" else None,
+            launch=self._launch(),
         )
         return _Trial(script, script.read_text(encoding="utf-8"), done)
 

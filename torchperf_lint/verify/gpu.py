@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint import measurements, pages
 from torchperf_lint.engine import registry
 from torchperf_lint.verify import apart, device_comparison, environments, keeping, pairs, step_times, tables
+from torchperf_lint.verify.warm import warm_launches
 from torchperf_lint.verify.workloads import workloads_of
 
 if TYPE_CHECKING:
@@ -116,10 +117,10 @@ def _count(device: str, releases: Path, jobs: int, clock: Clock) -> Iterator[Sho
     def prove_in_time(case: Case) -> Proof | None:
         if not clock.left():
             return None
-        proof = pairs.prove(case, device, releases, time_limit=clock.left_for_a_run)
+        proof = pairs.prove(case, device, releases, time_limit=clock.left_for_a_run, launch=launch())
         return proof if clock.left() or _is_sound(proof) else None
 
-    with ThreadPoolExecutor(jobs) as pool:
+    with warm_launches(device, clock.left_for_a_run) as launch, ThreadPoolExecutor(jobs) as pool:
         proofs = zip(cases, pool.map(prove_in_time, cases), strict=True)
         for _, members in itertools.groupby(proofs, key=lambda pair: pair[0].workload.rule):
             done = []
@@ -164,14 +165,17 @@ def _disagreements(counts: Path) -> list[str]:
 def _time(shown: Sequence[Shown], releases: Path, clock: Clock) -> None:
     """Time the pairs of each rule's first program, then of the others, until the time is up."""
     longest = max((len(each.proofs) for each in shown), default=0)
-    for place in range(longest):
-        for each in shown:
-            if place < len(each.proofs) and all(map(_is_sound, each.proofs)) and clock.left():
-                times = step_times.time_steps(each.proofs[place], releases, time_limit=clock.left_for_a_run)
-                if times is not None:
-                    each.times[place] = times
-                    each.keep()
-                    print(tables.row(each.proofs[place], times=times), flush=True)
+    with warm_launches("cuda", clock.left_for_a_run) as launch:
+        for place in range(longest):
+            for each in shown:
+                if place < len(each.proofs) and all(map(_is_sound, each.proofs)) and clock.left():
+                    times = step_times.time_steps(
+                        each.proofs[place], releases, time_limit=clock.left_for_a_run, launch=launch()
+                    )
+                    if times is not None:
+                        each.times[place] = times
+                        each.keep()
+                        print(tables.row(each.proofs[place], times=times), flush=True)
 
 
 # ---- processes

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from torchperf_lint.verify.runs import Launch
     from torchperf_lint.verify.workloads import Agreement, Workload
 
-KEPT_PER_WAIT = {"sim": 8, "cuda": 512}
-"""By device: the bytes that a deferred value may occupy per saved wait."""
+KEPT_PER_WAIT = 8
+"""The bytes that a deferred value may occupy per saved wait."""
 
 _LOADERS = os.path.join("torch", "utils", "data", "")
 
@@ -102,11 +102,10 @@ def prove_all(
     cases: Iterable[Case], device: str, releases: Path, jobs: int, *, operators: bool = False
 ) -> Iterator[Proof]:
     """Prove the cases and yield them in order, so many at a time."""
-    with warm_launches() as launch, ThreadPoolExecutor(jobs) as pool:
+    with warm_launches(device) as launch, ThreadPoolExecutor(jobs) as pool:
 
         def prove_one(case: Case) -> Proof:
-            warm = launch() if device == "sim" else None
-            return prove(case, device, releases, operators=operators, launch=warm)
+            return prove(case, device, releases, operators=operators, launch=launch())
 
         yield from pool.map(prove_one, cases)
 
@@ -248,7 +247,7 @@ def _hidden_costs(before: Run, after: Run, agreement: Agreement) -> Iterator[str
     if _graph_growth(after) > _graph_growth(before):
         yield "autograd graphs are kept from step to step"
     kept = _growth(before, after)
-    if kept > max(KEPT_PER_WAIT[after.report["device"]["kind"]], agreement.kept) * max(saved, 0):
+    if kept > max(KEPT_PER_WAIT, agreement.kept) * max(saved, 0):
         yield f"{kept} bytes more are held on the device, step upon step, for {saved} waits less"
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.verify.counters.timing import Comparison
     from torchperf_lint.verify.pairs import Proof
+    from torchperf_lint.verify.runs import Launch
 
 REPETITIONS = 3
 
@@ -34,13 +35,18 @@ class StepTimes(NamedTuple):
 
 
 def time_steps(
-    proof: Proof, releases: Path, repetitions: int = REPETITIONS, time_limit: Callable[[], float] = lambda: TIME_LIMIT
+    proof: Proof,
+    releases: Path,
+    repetitions: int = REPETITIONS,
+    time_limit: Callable[[], float] = lambda: TIME_LIMIT,
+    launch: Launch | None = None,
 ) -> StepTimes | None:
     """Run the variants of an accepted proof in turn, several times over; None where there is nothing to compare.
 
-    `time_limit` gives the seconds that the next run may take. One process runs at a time, whatever the number of
-    cores: two would share the GPU.
+    `time_limit` gives the seconds that the next run may take, and `launch` is as for `run_program`. One process runs at
+    a time, whatever the number of cores: two would share the GPU.
     """
+    from torchperf_lint.verify.counters.session import TIME_BESIDE_WORK
     from torchperf_lint.verify.counters.timing import compare, interleaved
 
     if proof.verdict != ACCEPTED:
@@ -56,8 +62,9 @@ def time_steps(
                 proof.programs[variant],
                 "cuda",
                 libraries,
-                mode="time",
+                mode=TIME_BESIDE_WORK,
                 time_limit=time_limit(),
+                launch=launch,
             )
         times = [each["device_ms"] for each in run.report["counters"].get("steps", ()) if each["step"] in run.steady]
         if run.status != OK or not times:

@@ -25,15 +25,28 @@ if TYPE_CHECKING:
 
     from torchperf_lint.verify.runs import Launch
 
-IMPORTED_BY_MANY = ("torch._dynamo", "torch.utils.data", "torchperf_lint.verify.simulated.registration")
-"""Modules that programs on the simulated device import anyway, and that do not affect them."""
+IMPORTED_BY_MANY = {
+    "sim": ("torch._dynamo", "torch.utils.data", "torchperf_lint.verify.simulated.registration"),
+    "cuda": ("torch._dynamo", "torch.utils.data", "torchperf_lint.verify.counters"),
+}
+"""Modules that programs on a device import anyway, and that do not affect them."""
+
+_ASK_NVML = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+"""Makes imports ask another library whether there is a GPU: forks cannot use CUDA once it was asked itself."""
+
+
+def _longest() -> float:
+    return TIME_LIMIT
 
 
 @contextlib.contextmanager
-def warm_launch() -> Iterator[Launch]:
-    """Start a process that forks for every run, one at a time; yield the `launch` of such runs."""
-    command = apart.command(__name__)
-    environment = {**os.environ, **PROGRAMS_ALIKE}
+def warm_launch(device: str, time_limit: Callable[[], float] = _longest) -> Iterator[Launch]:
+    """Start a process that forks for every run on `sim` or `cuda`, one at a time; yield the `launch` of such runs.
+
+    `time_limit` gives the seconds that the next run may take.
+    """
+    command = apart.command(__name__, device)
+    environment = {**os.environ, **PROGRAMS_ALIKE, **_ASK_NVML}
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -49,6 +62,7 @@ def warm_launch() -> Iterator[Launch]:
                     "folder": str(folder),
                     "environment": dict(environment),
                     "place": place,
+                    "seconds": time_limit(),
                 }
                 requests.write(json.dumps(wanted) + "\n")
                 requests.flush()
@@ -62,10 +76,10 @@ def warm_launch() -> Iterator[Launch]:
 
 
 @contextlib.contextmanager
-def warm_launches() -> Iterator[Callable[[], Launch | None]]:
+def warm_launches(device: str, time_limit: Callable[[], float] = _longest) -> Iterator[Callable[[], Launch | None]]:
     """Yield a function that gives each thread its own `launch`, created on first use; None where forks are unavailable.
 
-    Only Linux safely forks a process with this many libraries loaded.
+    The arguments are those of `warm_launch`. Only Linux safely forks a process with this many libraries loaded.
     """
     own = threading.local()
     with contextlib.ExitStack() as processes:
@@ -74,7 +88,7 @@ def warm_launches() -> Iterator[Callable[[], Launch | None]]:
             if sys.platform != "linux":
                 return None
             if not hasattr(own, "launch"):
-                own.launch = processes.enter_context(warm_launch())
+                own.launch = processes.enter_context(warm_launch(device, time_limit))
             return cast("Launch", own.launch)
 
         yield mine
@@ -90,7 +104,7 @@ def main() -> int:
 
     from torchperf_lint.verify import child
 
-    for module in IMPORTED_BY_MANY:
+    for module in IMPORTED_BY_MANY[sys.argv[1]]:
         import_module(module)
     gc.collect()
     gc.freeze()  # objects from before the program are not its own, so the collector need not scan them
@@ -105,7 +119,7 @@ def main() -> int:
     return 0
 
 
-def _prepare(arguments: list[str], folder: str, environment: dict[str, str], place: str) -> list[str]:
+def _prepare(arguments: list[str], folder: str, environment: dict[str, str], place: str, seconds: float) -> list[str]:
     """Make the fork equal to a separate process; return the arguments for `child`."""
     inherited = os.environ.get("PYTHONPATH")
     own = [] if inherited is None else inherited.split(os.pathsep)
@@ -119,5 +133,5 @@ def _prepare(arguments: list[str], folder: str, environment: dict[str, str], pla
         os.dup2(opened, descriptor)
         os.close(opened)
     with contextlib.suppress(AttributeError):  # systems without alarms have no forks either
-        signal.alarm(int(TIME_LIMIT))
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
     return arguments

@@ -128,9 +128,10 @@ def read_workload(path: Path, rule: Rule | None = None) -> Workload:
         elif match := _NEEDS.fullmatch(directive["text"]):
             needs = tuple(Release(*each.split()) for each in match["needs"].split(","))
         elif match := _RESULTS.fullmatch(directive["text"]):
-            what, tolerance, kept = match["differ"], float(match["tolerance"] or 0), agreement.kept
-            differ = what in ("results", "values")
-            agreement = Agreement(tolerance, differ, match["reason"], kept, what == "values", what == "types")
+            what, tolerance = match["differ"], float(match["tolerance"] or agreement.tolerance)
+            differ, types = what in ("results", "values"), what == "types" or agreement.other_types
+            reason = "; ".join(filter(None, (agreement.reason, match["reason"])))
+            agreement = Agreement(tolerance, differ, reason, agreement.kept, what == "values", types)
         elif match := _KEEPS.fullmatch(directive["text"]):
             agreement = agreement._replace(kept=int(match["bytes"]))
         elif directive["text"] == _HOST_BYTES:

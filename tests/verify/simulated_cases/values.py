@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional
@@ -399,3 +400,33 @@ def check_averaged_models_and_schedules() -> None:
         return list(averaged.parameters()), schedule.get_last_lr()
 
     on_both(run, within=1e-6)
+
+
+def check_division_by_a_number_multiplies_by_its_reciprocal() -> None:
+    numbers = torch.arange(1, 200, dtype=torch.float64)
+    device = numbers.cuda()
+    products = numbers * (1.0 / 49)
+    assert not torch.equal(products, numbers / 49), "the numbers show no difference"
+    into = torch.empty_like(device)
+    for quotient in (
+        device / 49,
+        device / torch.tensor(49),
+        device.clone().div_(49.0),
+        device.div(torch.tensor(49.0, dtype=torch.float64)),
+        torch.div(device, 49, out=into),
+        torch.true_divide(device, 49),
+    ):
+        assert torch.equal(quotient.cpu(), products)
+    assert torch.equal((device / torch.tensor(49.0, device="cuda", dtype=torch.float64)).cpu(), numbers / 49)
+    assert torch.equal((49 / device).cpu(), 49 / numbers)
+
+
+def check_reciprocals_have_the_precision_of_the_kernel() -> None:
+    for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int64):
+        numbers = torch.arange(1, 200).to(dtype)
+        reciprocal = torch.tensor(49.0).reciprocal()
+        expected = (numbers.float() * reciprocal).to(torch.float32 if dtype is torch.int64 else dtype)
+        assert_same((numbers.cuda() / 49).cpu(), expected)
+    assert (torch.ones(1, device="cuda") / 0).isinf().item()
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        torch.arange(3, device="cuda").div_(2)

@@ -62,6 +62,7 @@ class Calls:
         self._patches.replace(torch.cuda, "synchronize", functools.partial(self._waiting, DEVICE_WAIT))
         self._patches.replace(torch.cuda.Event, "synchronize", functools.partial(self._waiting, EVENT_WAIT))
         self._patches.replace(torch.cuda.Stream, "synchronize", functools.partial(self._waiting, STREAM_WAIT))
+        self._patches.replace(torch.cuda, "empty_cache", self._flushing)
         if hasattr(torch, "accelerator"):
             self._patches.replace(torch.accelerator, "synchronize", functools.partial(self._waiting, DEVICE_WAIT))
 
@@ -124,6 +125,17 @@ class Calls:
                 self._recorder.add(Kind.SYNCHRONIZE, operator, waits=True)
                 claim.waits = 0  # of the explicit waits, the debug mode reports that for a stream
                 return result
+
+        return call
+
+    def _flushing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Handing memory back waits for the whole device, which the debug mode does not report."""
+
+        def call() -> None:
+            before = torch.cuda.memory_reserved()
+            original()
+            if torch.cuda.memory_reserved() < before:
+                self._recorder.add(Kind.SYNCHRONIZE, "torch.cuda.empty_cache", waits=True)
 
         return call
 

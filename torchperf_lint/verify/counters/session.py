@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from torchperf_lint.measurements import OTHER_WORK_MS
 from torchperf_lint.verify.counters.calls import Calls
 from torchperf_lint.verify.counters.debug_mode import DebugMode
 from torchperf_lint.verify.counters.disagreement import disagreements, join
@@ -14,7 +15,7 @@ from torchperf_lint.verify.counters.timing import StepTimer
 if TYPE_CHECKING:
     from torchperf_lint.verify.events import Recorder
 
-COUNT, TIME = MODES = ("count", "time")
+COUNT, TIME, TIME_BESIDE_WORK = MODES = ("count", "time", "time beside work")
 
 
 class Watch:
@@ -42,9 +43,9 @@ def install(recorder: Recorder) -> None:
 
 
 class Counters:
-    """A GPU's measurements of a program: `count` its waits and copies, or `time` its steps.
+    """A GPU's measurements of a program: `count` its waits and copies, or `time` its steps, alone or beside work.
 
-    One process does one of the two, because counting changes times.
+    One process does one of these, because counting changes times.
     """
 
     def __init__(self, recorder: Recorder, mode: str = COUNT) -> None:
@@ -53,13 +54,13 @@ class Counters:
         self._recorder = recorder
         self._watch = Watch(recorder)
         self._profile = Profile(self._watch.debug_mode.unheard)
-        self._timer = StepTimer()
+        self._timer = StepTimer(OTHER_WORK_MS if mode == TIME_BESIDE_WORK else 0.0)
         self._mode = mode
 
     def start(self) -> None:
         """Start, before the program does."""
         listener: Profile | StepTimer = self._profile
-        if self._mode == TIME:
+        if self._mode != COUNT:
             listener = self._timer
             self._timer.start()
         else:
@@ -68,9 +69,9 @@ class Counters:
 
     def stop(self) -> dict[str, Any]:
         """Stop, after the program; returns the measurements as plain data."""
-        if self._mode == TIME:
+        if self._mode != COUNT:
             self._recorder.on_step.remove(self._timer.on_step)
-            return {"mode": TIME, **self._timer.stop()}
+            return {"mode": self._mode, **self._timer.stop()}
         self._recorder.on_step.remove(self._profile.on_step)
         profile = self._profile.finish()
         remarks = [] if self._watch.stop() else ["The program changed the debug mode: its waits are not all counted."]

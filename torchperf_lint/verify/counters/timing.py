@@ -27,21 +27,29 @@ class Boundary(NamedTuple):
 class StepTimer:
     """Records an event on the current stream at every step's boundary; they are read after the program.
 
-    Nothing waits in between, so a step's device time is that of an undisturbed program.
+    Nothing waits in between, so a step's device time is that of an undisturbed program. With `other_work`, in
+    milliseconds, each step begins with a kernel that takes as long, in place of a large model: while it runs, the host
+    can queue the rest of the step, unless it waits.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, other_work: float = 0.0) -> None:
         self._boundaries: list[Boundary] = []
+        self._other_work = other_work
+        self._cycles = 0
 
     def start(self) -> None:
         """Initialize the device, so that the first step does not pay for it."""
         torch.cuda.init()  # type: ignore[no-untyped-call]
+        if self._other_work:
+            self._cycles = int(self._other_work * _cycles_per_ms())
 
     def on_step(self, step: int | None) -> None:
         """A step begins, or the loop is over."""
         if not self._boundaries:
             torch.cuda.reset_peak_memory_stats()
         self._boundaries.append(_boundary(step))
+        if self._cycles and step is not None:
+            torch.cuda._sleep(self._cycles)  # type: ignore[no-untyped-call]
 
     def stop(self) -> dict[str, Any]:
         """The milliseconds of each step on the device and on the host, and the most memory since the first step."""
@@ -54,6 +62,17 @@ class StepTimer:
             "steps": [{"step": step, "device_ms": ms, "host_ms": on_host[step]} for step, ms in on_device.items()],
             "peak_bytes": torch.cuda.max_memory_allocated(),
         }
+
+
+def _cycles_per_ms(cycles: int = 20_000_000, repetitions: int = 5) -> float:
+    """How many cycles the device's clock counts in a millisecond, once it has sped up."""
+    marks = [_boundary(None)]
+    for _ in range(repetitions):
+        torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]
+        marks.append(_boundary(None))
+    torch.cuda.synchronize()
+    times = [begin.device.elapsed_time(end.device) for begin, end in itertools.pairwise(marks)]
+    return cycles / float(median(times[1:]))
 
 
 def _boundary(step: int | None) -> Boundary:

@@ -159,7 +159,8 @@ def run(operator: Operator, /, *arguments: Any, **keywords: Any) -> Any:
     if translation.originals and (translation.stray or facts.written or outputs):
         _check_devices(facts, translation.stray, arguments, keywords, outputs)
     if facts.waits:
-        note_waits(facts.short_name, facts.waits, dict(zip(facts.parameters, arguments, strict=False)) | keywords)
+        given = dict(zip(facts.parameters, arguments, strict=False)) | keywords | outputs
+        note_waits(facts.short_name, facts.waits, given)
 
     lands_on_device = bool(translation.originals or outputs)
     device = host_keywords.get("device")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from torchperf_lint.verify.simulated import autocast, copies, linear_algebra, rnn
+from torchperf_lint.verify.simulated import autocast, copies, division, linear_algebra, rnn
 from torchperf_lint.verify.simulated.internals import Library, core
 from torchperf_lint.verify.simulated.kernels import run, run_on_metadata
 from torchperf_lint.verify.simulated.native import operators_with_cuda_kernel, operators_without_cuda_kernel
@@ -33,6 +33,9 @@ _OWN: dict[str, Callable[..., Any]] = {
     "is_pinned": copies.is_pinned_on_device,
     "linalg_lstsq": functools.partial(linear_algebra.lstsq, torch.ops.aten.linalg_lstsq.default),
     "linalg_lstsq.out": functools.partial(linear_algebra.lstsq, torch.ops.aten.linalg_lstsq.out),
+    "div.Tensor": functools.partial(division.divide, torch.ops.aten.div.Tensor, torch.ops.aten.mul.Tensor),
+    "div_.Tensor": functools.partial(division.divide, torch.ops.aten.div_.Tensor, torch.ops.aten.mul_.Tensor),
+    "div.out": functools.partial(division.divide, torch.ops.aten.div.out, torch.ops.aten.mul.out),
     "_thnn_fused_lstm_cell": rnn.lstm_cell,
     "_thnn_fused_lstm_cell_backward_impl": rnn.lstm_cell_backward,
     "_thnn_fused_gru_cell": rnn.gru_cell,

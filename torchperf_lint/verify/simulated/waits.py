@@ -126,9 +126,16 @@ def without_range(arguments: Arguments) -> int:
 
 
 def deviations_to_check(arguments: Arguments) -> int:
-    """One if the standard deviation is a tensor with elements."""
+    """Two if the standard deviation is a tensor with elements, but one if the result is written into `out`."""
     deviation = arguments.get("std")
-    return int(isinstance(deviation, torch.Tensor) and deviation.numel() > 0)
+    checked = isinstance(deviation, torch.Tensor) and deviation.numel() > 0
+    return int(checked) if "out" in arguments else 2 * checked
+
+
+def host_choices(arguments: Arguments) -> int:
+    """One for each tensor on the host that a condition on the device chooses from."""
+    choices = [arguments.get("self"), arguments.get("other")]
+    return sum(isinstance(each, torch.Tensor) and not on_device(each) for each in choices)
 
 
 def matrix_with_elements(arguments: Arguments) -> int:
@@ -204,7 +211,7 @@ WAITS = (
         "the result is a Python truth value",
     ),
     Wait(
-        "_linalg_eigh linalg_eig _linalg_svd linalg_lstsq cholesky_inverse",
+        "_linalg_eigh linalg_eig _linalg_svd",
         Kind.READ,
         once,
         Provenance.SOURCE,
@@ -290,7 +297,15 @@ WAITS = (
         deviations_to_check,
         Provenance.SOURCE,
         ">=1.13",
-        "no standard deviation may be negative",
+        "no standard deviation may be negative, which two functions check one after the other",
+    ),
+    Wait(
+        "where",
+        Kind.TO_DEVICE,
+        host_choices,
+        Provenance.MEASURED,
+        ">=1.13",
+        "a tensor without dimensions on the host is brought over by a blocking copy",
     ),
     Wait(
         "multinomial",
@@ -309,7 +324,15 @@ WAITS = (
         "the lengths of inputs and targets and the offsets are brought over",
     ),
     Wait(
-        "_linalg_svd _linalg_eigh cholesky cholesky_inverse linalg_lstsq",
+        "_ctc_loss",
+        Kind.READ,
+        twice,
+        Provenance.MEASURED,
+        ">=2.11",
+        "two copies to the host come before it",
+    ),
+    Wait(
+        "_linalg_svd _linalg_eigh cholesky linalg_lstsq",
         Kind.READ,
         matrix_with_elements,
         Provenance.SOURCE,

@@ -191,7 +191,7 @@ def _memory_stats(device: Any = None) -> dict[str, int]:
     current, peak = memory.allocated(), memory.peak()
     sizes = {
         f"{kind}_bytes.all.{which}": value
-        for kind in ("allocated", "reserved", "active")
+        for kind in ("allocated", "requested", "reserved", "active")
         for which, value in (("current", current), ("peak", peak))
     }
     return {**sizes, "num_alloc_retries": 0, "num_ooms": 0}  # memory never runs short

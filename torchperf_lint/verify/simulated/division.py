@@ -1,0 +1,38 @@
+"""Division by a number of the host: CUDA multiplies by its reciprocal, so that the last digit may differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchperf_lint.verify.simulated.kernels import run
+from torchperf_lint.verify.simulated.names import on_device
+
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
+
+    Operator = OpOverload[..., Any]
+
+_COMPUTED_IN = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
+"""The dtype that a kernel computes in, where it is not that of its result."""
+
+
+def divide(division: Operator, product: Operator, /, dividend: Any, divisor: Any, **outputs: torch.Tensor) -> Any:
+    """A true division of tensors; `product` is the operator that multiplies in the same form (in place, or `out=`).
+
+    Source: `div_true_kernel_cuda` of torch 2.13, and runs on a GPU.
+    """
+    if isinstance(dividend, torch.Tensor) and on_device(dividend) and _is_of_host(divisor):
+        common = torch.result_type(dividend, divisor)
+        if not common.is_floating_point and not common.is_complex:
+            common = torch.get_default_dtype()
+        if common.is_floating_point:
+            number = torch.as_tensor(divisor).to(_COMPUTED_IN.get(common, common))
+            return run(product, dividend, number.reciprocal().item(), **outputs)
+    return run(division, dividend, divisor, **outputs)
+
+
+def _is_of_host(divisor: Any) -> bool:
+    """Whether it is a number, or a tensor without dimensions on the host."""
+    return not isinstance(divisor, torch.Tensor) or (not divisor.dim() and not on_device(divisor))
