@@ -13,7 +13,7 @@ import pytest
 from fake_rules import HINTS, TARGET, BrokenSnapshot
 from test_cli import Faced, feed, lint, write  # noqa: F401
 from torchperf_lint import check, cli, flake8_plugin, options
-from torchperf_lint.engine import fixer, jobs, pool, project
+from torchperf_lint.engine import fix_rounds, fixer, jobs, pool, project
 from torchperf_lint.engine.jobs import FileSystem, Job, run_job
 from torchperf_lint.engine.mishaps import TRACEBACK
 from torchperf_lint.engine.results import Results
@@ -38,8 +38,8 @@ PHASES_OF_A_FILE = {
     "reading": (FileSystem, "read", []),
     "judging": (jobs, "check_source", []),
     "versions": (jobs, "completed", []),
-    "fixing": (fixer, "fix_source", ["--fix"]),
-    "trying": (fixer, "fix_source", ["--diff"]),
+    "fixing": (fix_rounds, "fixing", ["--fix"]),
+    "trying": (fix_rounds, "fixing", ["--diff"]),
 }
 
 

@@ -22,7 +22,6 @@ from torchperf_lint.engine.project import check_paths
 from torchperf_lint.engine.project_snapshot import gather
 from torchperf_lint.engine.replacing import write_atomically
 from torchperf_lint.engine.runner import FileReport
-from torchperf_lint.syntax.identity import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -232,13 +231,11 @@ def test_all_files_are_judged_once_before_the_first_is_fixed(
     assert judged == [("a.py", before), ("b.py", before), ("a.py", after), ("b.py", after)]
 
 
-def test_a_file_that_has_changed_since_it_was_judged_is_judged_again(fake: Rule) -> None:
-    job = jobs.Job("a.py", (ITEM.code,), TARGET, HINTS, action=Action.TRY, own_versions=False)
-    data = b"y = x.item()\n"
-    plain = jobs.run_on(job, data)
-    assert len(plain.applied) == 1
-    assert jobs.run_on(job._replace(judged=(digest_of(b"y = 1\n"), FileReport())), data) == plain
-    assert jobs.run_on(job._replace(judged=(digest_of(data), FileReport())), data).applied == ()
+def test_what_is_tried_is_judged_without_reading_the_file(fake: Rule, here: Path) -> None:
+    job = jobs.Job("a.py", (ITEM.code,), TARGET, HINTS, action=Action.JUDGE, given=b"y = x.item()\n")
+    around = jobs.FileSystem(lambda: gather([], HINTS))
+    assert [each.code for each in jobs.run_job(job, around).report.diagnostics] == [ITEM.code]
+    assert jobs.run_job(job._replace(given=None), around).report.failure is not None, "there is no such file"
 
 
 def test_files_are_written_only_when_all_are_judged(here: Path, fake: Rule) -> None:

@@ -56,17 +56,20 @@ class Project:
         files: dict[str, tuple[str, Status | None]],
         targets: dict[str, Target],
         lengths: dict[str, int],
+        contents: Mapping[str, bytes] | None = None,
     ) -> None:
         """`files` maps keys to content digests and statuses.
 
-        `targets` maps jobs' paths to completed targets, `lengths` to the lengths of lines.
+        `targets` maps jobs' paths to completed targets, `lengths` to the lengths of lines. Files with other `contents`
+        have these in the project, by path.
         """
-        self._given = stamp, snapshot, files, targets, lengths
+        self._given = stamp, snapshot, files, targets, lengths, contents
         self.stamp = stamp
         self._snapshot = snapshot
         self._files = files
         self._targets = targets
         self._lengths = lengths
+        self._changed = contents or {}
         self._keys = {path: key for key, path in snapshot.layout.shown.items()}
         self._contents: Mapping[str, bytes] = {}
         self._program: Program | None = None
@@ -86,7 +89,7 @@ class Project:
     def program(self) -> Program:
         """Implements Workspace."""
         if self._program is None:
-            self._program = self._snapshot.program(self._content)
+            self._program = self._snapshot.changing(self._content).program(self._changed)
         return self._program
 
     def complete(self, target: Target, path: str) -> Target:
@@ -170,7 +173,9 @@ class Cluster:
         by_digest = {each.digest: each for each in known}
         return [by_digest[digest] for digest in digests]
 
-    def judged(self, work: Sequence[Job], snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
+    def judged(
+        self, work: Sequence[Job], snapshot: Callable[[], Snapshot], contents: Mapping[str, bytes] | None = None
+    ) -> Generator[Result, None, None]:
         """Implements Workers; raise Unusable where the cluster cannot continue."""
         if not work:
             return
@@ -179,8 +184,9 @@ class Cluster:
         files = self._files(seen)
         keys = {path: key for key, path in seen.layout.shown.items()}
         sent = {job.path for job in work if keys[job.path] in files}
-        project = Project(portable_stamp(), seen._replace(statuses={}), files, _targets(work), _lengths(work))
-        here = FileSystem(lambda: seen)
+        plain = seen._replace(statuses={})
+        project = Project(portable_stamp(), plain, files, _targets(work), _lengths(work), contents)
+        here = FileSystem(lambda: seen, contents)
         with self._one_line():
             from distributed import KilledWorker
 

@@ -12,7 +12,7 @@ from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.jobs import FileSystem, failed, run_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Executor, Future
 
     from torchperf_lint.engine.jobs import Job, Result
@@ -62,8 +62,13 @@ class Workers(Protocol):
     def facts_of_all(self, contents: Iterator[bytes]) -> Iterable[FileSymbols]:
         """The symbols of file contents, in their order."""
 
-    def judged(self, work: Sequence[Job], snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
-        """The results in the order of `work`; `snapshot` gives the project around the files."""
+    def judged(
+        self, work: Sequence[Job], snapshot: Callable[[], Snapshot], contents: Mapping[str, bytes] | None = None
+    ) -> Generator[Result, None, None]:
+        """The results in the order of `work`.
+
+        `snapshot` gives the project around the files, some of which have other `contents` in it, by path.
+        """
 
     def close(self) -> None:
         """Release all resources."""
@@ -75,6 +80,7 @@ class Processes:
     def __init__(self, jobs: int | None) -> None:
         """`jobs` is the number of processes; None: as many as there are cores to use."""
         self._jobs = jobs or _cores()
+        self._here: tuple[Callable[[], Snapshot], FileSystem] | None = None
 
     def facts_of_all(self, contents: Iterator[bytes]) -> Iterable[FileSymbols]:
         """Implements Workers."""
@@ -82,14 +88,23 @@ class Processes:
 
         return map(symbols_of, contents)
 
-    def judged(self, work: Sequence[Job], snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
+    def judged(
+        self, work: Sequence[Job], snapshot: Callable[[], Snapshot], contents: Mapping[str, bytes] | None = None
+    ) -> Generator[Result, None, None]:
         """Implements Workers."""
         if self._jobs > 1 and _is_worth_a_pool(work):
             from torchperf_lint.engine.pool import in_pool
 
-            return in_pool(work, self._jobs, snapshot)
-        around = FileSystem(snapshot)
+            return in_pool(work, self._jobs, snapshot, contents)
+        around = self._around(snapshot)
+        around.contents = contents or {}
         return (run_job(job, around) for job in work)
+
+    def _around(self, snapshot: Callable[[], Snapshot]) -> FileSystem:
+        """The files here: what is known of a project is used again."""
+        if self._here is None or self._here[0] is not snapshot:
+            self._here = snapshot, FileSystem(snapshot)
+        return self._here[1]
 
     def close(self) -> None:
         """Does nothing: no process is left once its results have been taken."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.edit_merge import compatible, moved
@@ -65,6 +66,20 @@ class _State(NamedTuple):
         return found.code, self.origins.get(found.start, LATER)
 
 
+class Ask(NamedTuple):
+    """What the passes need to know of a text of the file: its report or, with `told`, what of this one can be offered.
+
+    `told` is a report on the text; the answer is that of `offered`.
+    """
+
+    data: bytes
+    told: FileReport | None = None
+
+
+Fixing = Generator[Ask, FileReport, FixReport]
+"""The passes over a file: they ask, are sent reports, and return the fixed file."""
+
+
 def fix_source(
     path: str,
     data: bytes,
@@ -81,27 +96,20 @@ def fix_source(
     line_length: int = STANDARD_LENGTH,
     spared: frozenset[tuple[str, int]] = frozenset(),
     chosen: frozenset[tuple[str, int]] | None = None,
-    known: FileReport | None = None,
 ) -> FixReport:
     """Fix the bytes of one file; never raises because of the file's content.
 
-    SAFE fixes are applied and, with `unsafe`, UNSAFE ones; SHOWN ones never. A fix is withdrawn, and reported as such,
-    if its result does not parse or does not reduce its rule's findings. Where the passes do not converge, the state
-    with the fewest findings is returned. The fixes are laid out for lines of `line_length` columns. `comments`, `least`
-    and `held` are as for `check_source`. `spared` has the code and start of findings that are neither fixed nor
-    reported, `chosen` the keys of the only fixes to apply (None: all), as `Applied` has them. `known`
-    is the report of `check_source` on the bytes, if there is one.
+    The fixes are those of `fixing`. `comments`, `least` and `held` are as for `check_source`.
     """
 
-    def check(text: bytes) -> FileReport:
-        subject = (path, text, rules, target, hints)
-        return check_source(
-            *subject, program=program, comments=comments, report_unused=report_unused, least=least, held=held
-        )
-
-    def tried(report: FileReport, text: bytes) -> FileReport:
-        subject = (report, path, text, rules, target, hints)
+    def answer(ask: Ask) -> FileReport:
+        subject = (path, ask.data, rules, target, hints)
+        if ask.told is None:
+            return check_source(
+                *subject, program=program, comments=comments, report_unused=report_unused, least=least, held=held
+            )
         return offered(
+            ask.told,
             *subject,
             in_project=program is not None,
             comments=comments,
@@ -110,19 +118,41 @@ def fix_source(
             line_length=line_length,
         )
 
-    def finished(state: _State) -> FixReport:
-        remaining = tried(_remaining(state), state.data)
-        unfixed = remaining if state.data == data else tried(_remaining(first), data)
-        return FixReport(state.data, _placed(state.applied, first), state.withdrawn, remaining, unfixed)
+    passes = fixing(path, data, answer(Ask(data)), unsafe, line_length=line_length, spared=spared, chosen=chosen)
+    try:
+        ask = next(passes)
+        while True:
+            ask = passes.send(answer(ask))
+    except StopIteration as end:
+        fixed: FixReport = end.value
+        return fixed
 
-    report = check(data) if known is None else known
+
+def fixing(
+    path: str,
+    data: bytes,
+    report: FileReport,
+    unsafe: bool,
+    *,
+    line_length: int = STANDARD_LENGTH,
+    spared: frozenset[tuple[str, int]] = frozenset(),
+    chosen: frozenset[tuple[str, int]] | None = None,
+) -> Fixing:
+    """Fix the bytes of one file, of which this is the report.
+
+    SAFE fixes are applied and, with `unsafe`, UNSAFE ones; SHOWN ones never. A fix is withdrawn, and reported as such,
+    if its result does not parse or does not reduce its rule's findings. Where the passes do not converge, the state
+    with the fewest findings is returned. The fixes are laid out for lines of `line_length` columns. `spared` has the
+    code and start of findings that are neither fixed nor reported, `chosen` the keys of the only fixes to apply (None:
+    all), as `Applied` has them.
+    """
     origins = {each.start: each.start for each in report.diagnostics}
     best = state = first = _State(data, report, spared=spared, origins=origins)
     for _ in range(MOST_PASSES):
         wanted = _wanted(state, unsafe, chosen)
         if not wanted:
-            return finished(state)
-        state = _one_pass(path, state, wanted, check, line_length)
+            return (yield from _finished(state, first))
+        state = yield from _one_pass(path, state, wanted, line_length)
         if len(state.report.diagnostics) < len(best.report.diagnostics):
             best = state
     unsettled = _wanted(state, unsafe, chosen)
@@ -130,7 +160,22 @@ def fix_source(
         unsettled = _wanted(best, unsafe, chosen)
         reason = f"the fixes of the file do not settle within {MOST_PASSES} passes"
         state = _barring(best, unsettled, _withdraw(unsettled, reason))
-    return finished(state)
+    return (yield from _finished(state, first))
+
+
+def _finished(state: _State, first: _State) -> Fixing:
+    remaining = yield from _tried(_remaining(state), state.data)
+    unfixed = remaining
+    if state.data != first.data:
+        unfixed = yield from _tried(_remaining(first), first.data)
+    return FixReport(state.data, _placed(state.applied, first), state.withdrawn, remaining, unfixed)
+
+
+def _tried(report: FileReport, data: bytes) -> Generator[Ask, FileReport, FileReport]:
+    """The report with the fixes that can be offered."""
+    if not any(each.fix for each in report.diagnostics):
+        return report
+    return (yield Ask(data, report))
 
 
 def _placed(applied: tuple[Applied, ...], first: _State) -> tuple[Applied, ...]:
@@ -163,12 +208,8 @@ def _wanted(state: _State, unsafe: bool, chosen: frozenset[tuple[str, int]] | No
 
 
 def _one_pass(
-    path: str,
-    state: _State,
-    wanted: Sequence[Diagnostic],
-    check: Callable[[bytes], FileReport],
-    line_length: int,
-) -> _State:
+    path: str, state: _State, wanted: Sequence[Diagnostic], line_length: int
+) -> Generator[Ask, FileReport, _State]:
     source = Source(path, state.data)
     if not source.editable:
         return _barring(state, wanted, _withdraw(wanted, f"{source.encoding} text cannot be written back unchanged"))
@@ -176,12 +217,12 @@ def _one_pass(
     refused: list[Diagnostic] = []
     withdrawn: list[Withdrawn] = []
     try:
-        data, report = _attempt(source, state.report, accepted, check, line_length)
+        data, report = yield from _attempt(source, state.report, accepted, line_length)
     except Rejected:
         chosen, accepted, data, report = accepted, [], state.data, state.report
         for each in chosen:
             try:
-                data, report = _attempt(source, state.report, [*accepted, each], check, line_length)
+                data, report = yield from _attempt(source, state.report, [*accepted, each], line_length)
                 accepted.append(each)
             except Rejected as error:
                 refused.append(each)
@@ -205,15 +246,11 @@ def _applied(found: Diagnostic, fix: Fix, state: _State) -> Applied:
 
 
 def _attempt(
-    source: Source,
-    before: FileReport,
-    chosen: Sequence[Diagnostic],
-    check: Callable[[bytes], FileReport],
-    line_length: int,
-) -> tuple[bytes, FileReport]:
+    source: Source, before: FileReport, chosen: Sequence[Diagnostic], line_length: int
+) -> Generator[Ask, FileReport, tuple[bytes, FileReport]]:
     """The file after these fixes and its report; raise Rejected if the result is not acceptable."""
     data = written(source, laid_out(source, edits_of(chosen), line_length))
-    after = check(data)
+    after = yield Ask(data)
     has_lessened(before, after, chosen)
     return data, after
 

@@ -21,11 +21,11 @@ from torchperf_lint.engine.trial import offered
 from torchperf_lint.syntax.identity import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.findings import Applied
-    from torchperf_lint.engine.fixer import Withdrawn
+    from torchperf_lint.engine.fixer import FixReport, Withdrawn
     from torchperf_lint.engine.line_length import LineLengths
     from torchperf_lint.engine.project_snapshot import Snapshot
     from torchperf_lint.engine.requirements import Requirements
@@ -36,10 +36,15 @@ if TYPE_CHECKING:
 
 
 class Action(enum.Enum):
-    """What to do with a file: CHECK it, JUDGE it without trying fixes, FIX it on disk, or TRY to and write nothing."""
+    """What to do with a file.
+
+    CHECK it, JUDGE it without trying fixes, tell which fixes of a report to OFFER, FIX it on disk, or TRY to and write
+    nothing.
+    """
 
     CHECK = "check"
     JUDGE = "judge"
+    OFFER = "offer"
     FIX = "fix"
     TRY = "try"
 
@@ -50,7 +55,7 @@ class Job(NamedTuple):
     `own_versions`: versions that `target` leaves open, and the length of lines, are looked up in the project's own
     files. `spared`: findings, by code and start, that FIX and TRY neither fix nor report. `keeps`: the result has a
     fingerprint, to be stored. `chosen`: keys of the only fixes to apply, as for `fix_source`. `comments` and `held` are
-    as for `check_source`. `judged`: what JUDGE has reported, for bytes with this digest.
+    as for `check_source`. `given`: the bytes to take in place of the file's, `told`: a report on them, for OFFER.
     """
 
     path: str
@@ -67,7 +72,8 @@ class Job(NamedTuple):
     chosen: frozenset[tuple[str, int]] | None = None
     comments: Comments = Comments.ALL
     held: frozenset[str] = frozenset()
-    judged: tuple[str, FileReport] | None = None
+    given: bytes | None = None
+    told: FileReport = FileReport()
 
 
 class Result(NamedTuple):
@@ -91,7 +97,7 @@ class Workspace(Protocol):
     """A job's only access to files, in whatever process it runs."""
 
     def read(self, path: str) -> tuple[bytes, Status | None]:
-        """The bytes of a job's file, with its status if that will show a later change; may raise OSError."""
+        """The bytes of a job's file on disk, with its status if that will show a later change; may raise OSError."""
 
     def program(self) -> Program:
         """The project around the files; the same object each time."""
@@ -104,10 +110,15 @@ class Workspace(Protocol):
 
 
 class FileSystem:
-    """The workspace of the machine that has the files."""
+    """The workspace of the machine that has the files; the project has other `contents` in place of some, by path."""
 
-    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
-        self.program = functools.cache(lambda: snapshot().program())
+    def __init__(self, snapshot: Callable[[], Snapshot], contents: Mapping[str, bytes] | None = None) -> None:
+        self._project = functools.cache(lambda: snapshot().changing())
+        self.contents = contents or {}
+
+    def program(self) -> Program:
+        """Implements Workspace."""
+        return self._project().program(self.contents)
 
     def read(self, path: str) -> tuple[bytes, Status | None]:
         """Implements Workspace."""
@@ -128,7 +139,7 @@ def run_job(job: Job, around: Workspace) -> Result:
     """Run one job in any process; errors become a failure of its file."""
     try:
         try:
-            data, status = around.read(job.path)
+            data, status = around.read(job.path) if job.given is None else (job.given, None)
         except OSError as error:
             return failed(unreadable(job.path, error))
         return run_on(job, data, around.program, status, around.complete, around.line_length)
@@ -172,15 +183,15 @@ def run_on_python(
     """The same for Python, whatever the path says."""
     rules = _rules(job.codes)
     target = completed(job.target, job.path, data, rules, complete) if job.own_versions else job.target
-    known_length = line_lengths().of if line_length is None else line_length
-    length = functools.partial(known_length, job.path) if job.own_versions else _standard_length
+    length = functools.partial(standard_or_own_length, job, line_length)
     if job.action is Action.CHECK:
         return _checked(job, data, rules, target, program, status, length)
     if job.action is Action.JUDGE:
         return Result(job.path, _judged(job, data, rules, target, program), data, data)
+    if job.action is Action.OFFER:
+        return Result(job.path, _offered(job, job.told, data, rules, target, length(), in_project=True), data, data)
     from torchperf_lint.engine.fixer import fix_source
 
-    known = job.judged[1] if job.judged is not None and job.judged[0] == digest_of(data) else None
     subject = (job.path, data, rules, target, job.hints, job.unsafe)
     fixed = None
     try:
@@ -194,15 +205,19 @@ def run_on_python(
             line_length=length(),
             spared=job.spared,
             chosen=job.chosen,
-            known=known,
         )
     finally:
         if program is not None and (fixed is None or fixed.applied or fixed.withdrawn):
             program().close(job.path)  # trial contents must not affect other files
-    if fixed.data == data and not fixed.report.diagnostics:
-        return Result(job.path, fixed.report)
-    unfixed = fixed.unfixed if fixed.data != data else FileReport()
-    return Result(job.path, fixed.report, data, fixed.data, fixed.applied, fixed.withdrawn, unfixed)
+    return result_of(job.path, data, fixed)
+
+
+def result_of(path: str, before: bytes, fixed: FixReport) -> Result:
+    """The result for a file that had these bytes before it was fixed."""
+    if fixed.data == before and not fixed.report.diagnostics:
+        return Result(path, fixed.report)
+    unfixed = fixed.unfixed if fixed.data != before else FileReport()
+    return Result(path, fixed.report, before, fixed.data, fixed.applied, fixed.withdrawn, unfixed)
 
 
 def _checked(
@@ -227,14 +242,7 @@ def _checked(
     report = _judged(job, data, rules, target, around)
     length = line_length() if any(each.fix for each in report.diagnostics) else None
     if length is not None:
-        report = offered(
-            *(report, job.path, data, rules, target, job.hints),
-            in_project=around is not None,
-            comments=job.comments,
-            report_unused=job.report_unused,
-            least=job.least,
-            line_length=length,
-        )
+        report = _offered(job, report, data, rules, target, length, in_project=around is not None)
     because = [step for found in report.diagnostics for step in found.because]
     dependencies = asked[0].dependencies_of(job.path, because) if asked and job.keeps else None
     fingerprint = None
@@ -256,6 +264,19 @@ def _judged(
         report_unused=job.report_unused,
         least=job.least,
         held=job.held,
+    )
+
+
+def _offered(
+    job: Job, report: FileReport, data: bytes, rules: Sequence[Rule], target: Target, length: int, *, in_project: bool
+) -> FileReport:
+    return offered(
+        *(report, job.path, data, rules, target, job.hints),
+        in_project=in_project,
+        comments=job.comments,
+        report_unused=job.report_unused,
+        least=job.least,
+        line_length=length,
     )
 
 
@@ -302,7 +323,10 @@ def line_lengths() -> LineLengths:
     return LineLengths()
 
 
-def _standard_length() -> int:
+def standard_or_own_length(job: Job, line_length: Callable[[str], int] | None = None) -> int:
+    """The length of lines for the job's file; `line_length` is as for `run_on`."""
+    if job.own_versions:
+        return (line_lengths().of if line_length is None else line_length)(job.path)
     from torchperf_lint.engine.layout import STANDARD_LENGTH
 
     return STANDARD_LENGTH

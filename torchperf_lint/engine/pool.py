@@ -20,7 +20,7 @@ from torchperf_lint.engine import executors
 from torchperf_lint.engine.jobs import FileSystem, run_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, MutableMapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, MutableMapping, Sequence
     from concurrent.futures import Future
 
     from torchperf_lint.engine.jobs import Job, Result, Workspace
@@ -30,13 +30,13 @@ _around: Workspace | None = None
 """A worker process's workspace."""
 
 
-def _begin(snapshot: Snapshot) -> None:
+def _begin(snapshot: Snapshot, contents: Mapping[str, bytes] | None = None) -> None:
     """Initialize a worker process."""
     global _around
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited at start, but not by a replacement process
     _end_with_parent()
     executors.tune_collector()
-    _around = FileSystem(lambda: snapshot)
+    _around = FileSystem(lambda: snapshot, contents)
 
 
 def _end_with_parent() -> None:
@@ -57,10 +57,15 @@ def _work(jobs: Sequence[Job]) -> list[Result]:
     return [run_job(job, _around) for job in jobs]
 
 
-def in_pool(work: Sequence[Job], workers: int, snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
-    """The results from worker processes, which read the files themselves."""
+def in_pool(
+    work: Sequence[Job],
+    workers: int,
+    snapshot: Callable[[], Snapshot],
+    contents: Mapping[str, bytes] | None = None,
+) -> Generator[Result, None, None]:
+    """The results from worker processes, which read the files themselves, but for those with other `contents`."""
     with _without_current_folder():
-        pool = _Pool(min(workers, -(-len(work) // executors.FILES_PER_CALL)), snapshot())
+        pool = _Pool(min(workers, -(-len(work) // executors.FILES_PER_CALL)), snapshot(), contents)
         try:
             yield from executors.drive(pool, _work, work, ended=BrokenProcessPool)
         finally:
@@ -74,9 +79,9 @@ class _Pool(ThreadPoolExecutor):
     running, because that hangs for ever if a process dies at that moment.
     """
 
-    def __init__(self, workers: int, snapshot: Snapshot) -> None:
+    def __init__(self, workers: int, snapshot: Snapshot, contents: Mapping[str, bytes] | None = None) -> None:
         super().__init__(workers)
-        self._snapshot = snapshot
+        self._given = snapshot, contents
         self._idle: SimpleQueue[ProcessPoolExecutor] = SimpleQueue()
         with _without_interrupts():  # processes start here and inherit the mask
             for _ in range(workers):
@@ -84,7 +89,7 @@ class _Pool(ThreadPoolExecutor):
 
     def _start(self) -> ProcessPoolExecutor:
         # Not fork: it is unsafe beside threads, and no longer the default anywhere from Python 3.14.
-        process = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (self._snapshot,))
+        process = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, self._given)
         process.submit(os.getpid)
         return process
 

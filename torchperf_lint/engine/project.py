@@ -11,7 +11,6 @@ from torchperf_lint.engine.executors import PROCESSES, Processes, calm_collector
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover
 from torchperf_lint.engine.findings import Confidence, Failure
 from torchperf_lint.engine.jobs import Action, Job, Result, failed, line_lengths, name_of_target, requirements, run_on
-from torchperf_lint.engine.names import is_notebook
 from torchperf_lint.engine.project_root import folder_left_out, layout_of, root_of
 from torchperf_lint.engine.replacing import remove_leftover, write_atomically
 from torchperf_lint.engine.results import Results
@@ -58,15 +57,15 @@ def check_paths(
 ) -> Iterator[Result]:
     """Yield the result of every file under `paths`, sorted by path, the same for any number of `jobs`.
 
-    Files are checked as parts of their project as the run finds it: with FIX, files are written only after all are
-    checked. `rules_for` and `reports_unused` (whether TPL001 is on) are called per file, in this process. `exclude` and
-    `root` are as for `files.discover`, `cache` as for `gather`. `jobs` None uses one process per available core, if
-    `executor` (see `checked_executor`) starts processes. `progress` is called with the number of checked files and
-    their total. An unreadable file gives a result with a failure. `own_versions` and `least` are as in Job. Only files
-    that are `wanted` get a result, judged as parts of the same project. `spared` and `chosen` have those of Job by
-    path; `comments` and `held` are as in Job, `forced` as for `files.discover`. `own` gives
-    the settings that a file has of its own: its versions, `least` and `held`. Raise `Unusable` where the executor
-    fails, before anything is written.
+    Files are checked as parts of their project as the run finds it, and those that fixes change beside the others that
+    change: with FIX, files are written only after all are done. `rules_for` and `reports_unused` (whether TPL001 is on)
+    are called per file, in this process. `exclude` and `root` are as for `files.discover`, `cache` as for `gather`.
+    `jobs` None uses one process per available core, if `executor` (see `checked_executor`) starts processes. `progress`
+    is called with the number of checked files and their total. An unreadable file gives a result with a failure.
+    `own_versions` and `least` are as in Job. Only files that are `wanted` get a result, judged as parts of the same
+    project. `spared` and `chosen` have those of Job by path; `comments` and `held` are as in Job, `forced` as for
+    `files.discover`. `own` gives the settings that a file has of its own: its versions, `least` and `held`. Raise
+    `Unusable` where the executor fails, before anything is written.
     """
     requirements.cache_clear()
     line_lengths.cache_clear()
@@ -101,9 +100,13 @@ def check_paths(
     if cache is not None and action is Action.CHECK and work:
         work = [job._replace(keeps=True) for job in work]
         results = _with_kept(work, found.files, target, cache, snapshot, workers)
+    elif action in (Action.FIX, Action.TRY):
+        from torchperf_lint.engine.fix_rounds import fixed_together
+
+        results = fixed_together(work, snapshot, workers, progress)
     else:
-        results = _judged_first(work, snapshot, workers)
-    if progress is not None:
+        results = workers.judged(work, snapshot)
+    if progress is not None and action is Action.CHECK:
         results = _counted(results, len(work), progress)
     if action is Action.FIX:
         results = _written(results)
@@ -116,22 +119,6 @@ def check_paths(
                 yield failed(failures.pop())
             yield result
     yield from map(failed, reversed(failures))
-
-
-def _judged_first(
-    work: Sequence[Job], snapshot: Callable[[], Snapshot], workers: Workers
-) -> Generator[Result, None, None]:
-    """The results of the work. Files are fixed once all are judged: what is known of the project is lost by changes."""
-    if any(job.action is Action.CHECK for job in work):
-        yield from workers.judged(work, snapshot)
-        return
-    judging = [job._replace(action=Action.JUDGE) for job in work if not is_notebook(job.path)]
-    with contextlib.closing(workers.judged(judging, snapshot)) as judged:
-        known = {result.path: (digest_of(result.before), result.report) for result in judged if result.before}
-    with contextlib.closing(
-        workers.judged([job._replace(judged=known.get(job.path)) for job in work], snapshot)
-    ) as made:
-        yield from made
 
 
 def run_in_project(job: Job, data: bytes, cache: str | None) -> Result:

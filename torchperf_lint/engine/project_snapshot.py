@@ -12,9 +12,10 @@ from torchperf_lint.engine.tool_fingerprint import program_stamp
 from torchperf_lint.model.program import Program
 from torchperf_lint.model.project.file_symbols import FileSymbols, symbols_of
 from torchperf_lint.syntax.identity import digest_of, key_of
+from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from torchperf_lint.knowledge.hints import Hints
 
@@ -56,6 +57,36 @@ class Snapshot(NamedTuple):
             layout.name,
             lambda path: keys.get(path) or key_of(path),
         )
+
+    def changing(self, read: Callable[[str], bytes] | None = None) -> ChangingProject:
+        """The project as one whose files may get other contents; `read` is as for `program`."""
+        return ChangingProject(self, read or read_file)
+
+
+class ChangingProject:
+    """A project of which some files may have other contents than on disk."""
+
+    def __init__(self, snapshot: Snapshot, read: Callable[[str], bytes]) -> None:
+        """`read` gives the bytes of all other files, as for `Snapshot.program`."""
+        self._read = read
+        self._shown = snapshot.layout.shown
+        self._contents: Mapping[str, bytes] = {}
+        self._program = snapshot.program(self._current)
+
+    def program(self, contents: Mapping[str, bytes]) -> Program:
+        """The project with these contents, by path; the same object each time."""
+        before, self._contents = self._contents, contents
+        if before is not contents:
+            for path in sorted(before.keys() - contents.keys()):
+                self._program.close(path)
+            for path, data in contents.items():
+                if before.get(path) != data:
+                    self._program.open(path, data, Source(path, data))
+        return self._program
+
+    def _current(self, key: str) -> bytes:
+        path = self._shown.get(key)
+        return self._read(key) if path is None or path not in self._contents else self._contents[path]
 
 
 class Projects:
