@@ -18,6 +18,7 @@ _COUNTED = 2.0**48
 """More than a program counts in a year, and more elements than memory holds."""
 _EXPONENT = 80.0
 """The exponential of a number up to this one is a float32."""
+OF_FLOAT16 = 65504
 OF_FLOAT32 = 3.4e38
 OF_INTEGERS = 2.0**62
 """Integers up to these convert to a float; those beyond 64 bits raise an error."""

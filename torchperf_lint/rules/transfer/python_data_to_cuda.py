@@ -11,6 +11,7 @@ from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Se
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.sync.numpywork import comes_from_numpy
 from torchperf_lint.idioms.transfer import magnitudes, pinned_copies, uploads
+from torchperf_lint.idioms.transfer.choices import choices_of_host, without_packing
 from torchperf_lint.idioms.transfer.construction import (
     FILLABLE,
     build_there,
@@ -40,7 +41,6 @@ _MAKES = "torch.tensor"
 _DATA_ARGUMENT = "data"
 _FOR_HOST_DATA = "no proof that this is host data, but `torch.tensor` warns where it is given a tensor"
 _LEGACY = tuple(f"torch.cuda.{name}Tensor" for name in ("Float", "Long", "Double", "Half", "Int", "Bool", "Byte"))
-_LARGEST_HALF = 65504
 _GIVE_INTEGERS = frozenset(f"math.{name}" for name in "floor ceil trunc gcd lcm comb perm factorial isqrt prod".split())
 _WIDE_DTYPES = frozenset("float32 float64 int32 int64".split())
 
@@ -69,6 +69,7 @@ class _Packing(NamedTuple):
     fix=Safety.SAFE,
     assumes="the value is a number of Python that the tensor's dtype can hold",
     triggers=((".to(", ".cuda(", ".type_as(", "tensor(", "asarray(", "Tensor("),),
+    asks=("torch",),
 )
 def python_data_to_cuda(model: Model) -> Iterator[Finding]:
     """Calls that create a device tensor from a number, a list or a host array, in every step."""
@@ -94,6 +95,16 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
     for move in hot_moves(model):
         if built_on_host(model, move.moved) is None and not filled_once(model, move.site):
             yield from _moved_later(model, move)
+    for choice in choices_of_host(model):
+        packed = " and ".join(f"`{model.brief(call)}`" for call in choice.packed)
+        fields = {
+            "call": model.brief(choice.site.node),
+            "takes": f"takes {packed} from the CPU",
+            "copies": "copies it" if len(choice.packed) == 1 else "copies them",
+            "waits": " and waits",
+            "where": choice.hot_path.where,
+        }
+        yield Finding(choice.site, (*choice.because, *choice.hot_path.because), without_packing(model, choice), fields)
 
 
 def _sent(model: Model, packing: _Packing) -> Fix | NoFix:
@@ -275,7 +286,7 @@ def _grade(model: Model, packing: _Packing, number: cst.BaseExpression) -> Safet
     unsigned = number.expression if isinstance(number, cst.UnaryOperation) else number
     constant = model.value(unsigned).constant
     if isinstance(constant, (int, float)):
-        if abs(constant) <= _LARGEST_HALF:
+        if abs(constant) <= magnitudes.OF_FLOAT16:
             return Safety.SAFE
         return Safety.SAFE if abs(constant) == float("inf") else Safety.UNSAFE
     dtype = shape.argument(packing.call, "dtype")
@@ -294,7 +305,7 @@ def _overflows(model: Model, packing: _Packing, number: cst.BaseExpression, made
         return False
     given = shape.argument(packing.call, "dtype")
     known = model.value(given).dtype if isinstance(given, cst.BaseExpression) else made or "float32"
-    largest = {"float16": _LARGEST_HALF, "float32": magnitudes.OF_FLOAT32, "bfloat16": magnitudes.OF_FLOAT32}
+    largest = {"float16": magnitudes.OF_FLOAT16, "float32": magnitudes.OF_FLOAT32, "bfloat16": magnitudes.OF_FLOAT32}
     return abs(constant) > largest.get(known or "", math.inf)
 
 

@@ -1,0 +1,109 @@
+"""`torch.where(mask, x, torch.tensor(0.0))`: the number is packed on the host, and `where` copies it and waits."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Fix, NoFix, Safety
+from torchperf_lint.idioms.transfer import magnitudes
+from torchperf_lint.idioms.transfer.construction import built_on_host
+from torchperf_lint.idioms.transfer.uploads import makes_on_device
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.engine.findings import Because, Edit
+    from torchperf_lint.model import HotPath, Model, Site
+
+_MAKES = "torch.tensor"
+_TAKES_DOUBLES_ONLY = "<1.12"
+"""Releases in which a number stood for a tensor of float64."""
+_OF_EVERY_INTEGER = range(128)
+_HOLD_WHAT_IS_SMALL = frozenset("float32 float64 int64 int32".split())
+_ASSUMES = "the other choice has a dtype that holds the number, and has dimensions or is no scalar in half precision"
+
+
+class Choice(NamedTuple):
+    """A call of `torch.where` with numbers that are packed on the host, each with the call that packs it."""
+
+    site: Site
+    hot_path: HotPath
+    because: tuple[Because, ...]
+    packed: tuple[cst.Call, ...]
+    other: cst.BaseExpression | None  # the other choice, where one is packed
+
+
+def choices_of_host(model: Model) -> Iterator[Choice]:
+    """The calls that run in every step, whose condition is on the device."""
+    for site in model.calls("torch.where", hot=True):
+        given = [shape.argument(site.node, name, place) for place, name in enumerate(("condition", "input", "other"))]
+        condition, *choices = [each for each in given if isinstance(each, cst.BaseExpression)]
+        because = model.on_device(condition) if len(choices) == 2 else None
+        packed = {id(each): built for each in choices if (built := _packed(model, each)) is not None}
+        hot_path = model.hot_path(site) if packed and because is not None else None
+        if hot_path is not None and not makes_on_device(model):
+            others = [each for each in choices if id(each) not in packed]
+            yield Choice(site, hot_path, because or (), tuple(packed.values()), others[0] if others else None)
+
+
+def _packed(model: Model, node: cst.BaseExpression) -> cst.Call | None:
+    """The call that packs a number into a tensor without dimensions on the host."""
+    built = built_on_host(model, node)
+    if built is None or built.ref != _MAKES or not built.bare or not built.call.args:
+        return None
+    return built.call if model.value(built.call.args[0].value).kind is Kind.NUMBER else None
+
+
+def without_packing(model: Model, choice: Choice) -> Fix | NoFix:
+    """`torch.where(mask, x, 0.0)`: the numbers as they are."""
+    if model.target.torch_is(_TAKES_DOUBLES_ONLY):
+        return NoFix.DTYPE_UNKNOWN
+    changed: list[Edit | None] = []
+    for call in choice.packed:
+        number = call.args[0]
+        if len(call.args) != 1 or number.star or number.keyword is not None:
+            return NoFix.FORM
+        if not _is_exact(model, number.value):
+            return NoFix.DTYPE_UNKNOWN
+        changed.append(edits.replace(choice.site.tree, call, model.text(number.value)))
+    together = edits.together(*changed)
+    if together is None:
+        return NoFix.NO_ROOM
+    numbers = [call.args[0].value for call in choice.packed]
+    safe = choice.other is None or all(_is_alike(model, choice.other, number) for number in numbers)
+    grade = Safety.SAFE if safe else Safety.UNSAFE
+    return Fix("choose the number itself", grade, together, "" if safe else _ASSUMES)
+
+
+def _is_exact(model: Model, number: cst.BaseExpression) -> bool:
+    """Whether every floating dtype can hold the literal, and float32 holds it as it is."""
+    constant = _constant(model, number)
+    if constant is None or not model.certain_number(number):
+        return False
+    if not math.isfinite(constant):
+        return True
+    return abs(constant) <= magnitudes.OF_FLOAT16 and struct.unpack("f", struct.pack("f", constant))[0] == constant
+
+
+def _constant(model: Model, number: cst.BaseExpression) -> int | float | None:
+    """The value of a literal, perhaps without its sign."""
+    constant = model.value(number.expression if isinstance(number, cst.UnaryOperation) else number).constant
+    return constant if isinstance(constant, (int, float)) else None
+
+
+def _is_alike(model: Model, other: cst.BaseExpression, number: cst.BaseExpression) -> bool:
+    """Whether the result is the same beside this number and beside a tensor without dimensions.
+
+    Beside a scalar in half precision, the tensor decides on the dtype. A number that the dtype of `other` does not
+    hold is an error, and a tensor is cast.
+    """
+    value = model.value(other)
+    if value.kind is Kind.NUMBER or (value.is_tensor and value.dtype in _HOLD_WHAT_IS_SMALL):
+        return True
+    constant = _constant(model, number)
+    held = isinstance(constant, float) or (constant in _OF_EVERY_INTEGER and not isinstance(number, cst.UnaryOperation))
+    return value.is_tensor and value.scalar is False and held
