@@ -17,9 +17,15 @@ from torchperf_lint import pages
 from torchperf_lint.engine import registry
 from torchperf_lint.measurements import SIMULATED
 from torchperf_lint.verify import device_comparison, gpu, pairs, runs, step_times, workloads
+from torchperf_lint.verify.environments import Release
 from torchperf_lint.verify.step_times import StepTimes
 
 CALL = gpu._call
+
+
+def cases() -> list[pairs.Case]:
+    return pairs.cases_of(gpu.workloads_of([]))
+
 
 pytestmark = pytest.mark.usefixtures("warm_runs")
 
@@ -51,7 +57,7 @@ def test_a_rule_is_kept_when_all_its_programs_are_done(checkout: Path, capsys: p
     ]
     out = capsys.readouterr().out
     assert "TPL102  first: 1 (+1 staged) -> safe 0 (+1 staged) waits per step; accepted" in out
-    assert "not as it should be: called programs" in out
+    assert "not as it should be: called releases" in out
     assert "not as it should be: no GPU's counts are there to hold the simulated device against" in out
 
 
@@ -64,14 +70,26 @@ def test_a_rule_that_is_not_done_in_time_is_not_kept(checkout: Path, monkeypatch
         return prove(*arguments, **options)
 
     monkeypatch.setattr(pairs, "prove", prove_and_run_out_of_time)
-    assert list(gpu._count("sim", checkout / "releases", 1, clock)) == []
+    assert list(gpu._count(cases(), "sim", checkout / "releases", 1, clock)) == []
     assert not (checkout / "rules" / "measurements.json").exists()
     assert gpu._left_out([]) == ["not run for want of time: TPL102"]
 
 
+def test_packages_that_are_installed_can_be_taken_as_they_are() -> None:
+    installed, missing = Release("pytest", "0.1"), Release("there-is-no-such-package", "0.1")
+    case = cases_of_one(installed, missing)
+    assert gpu._with_what_is_installed(case).releases == [Release("torchmetrics", "1.6.1"), missing]
+
+
+def cases_of_one(*needs: Release) -> pairs.Case:
+    rule = registry.find_rule("TPL102")
+    assert rule is not None
+    return pairs.Case(workloads.Workload(Path("run_x.py"), rule, (), workloads.Agreement(), needs), "1.6.1")
+
+
 def test_times_are_kept_one_by_one_until_the_time_is_up(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = gpu.Clock(5)
-    (shown,) = gpu._count("sim", checkout / "releases", 2, clock)
+    (shown,) = gpu._count(cases(), "sim", checkout / "releases", 2, clock)
 
     def made_up(proof: pairs.Proof, releases: Path, time_limit: Any, launch: Any) -> StepTimes:
         assert time_limit() == gpu.LONGEST_RUN
@@ -98,7 +116,7 @@ def test_a_proof_that_the_end_of_the_time_cuts_off_is_not_kept(checkout: Path, m
 
     monkeypatch.setattr(runs, "_launch", cut_off)
     monkeypatch.setattr(gpu, "warm_launches", lambda *given: contextlib.nullcontext(lambda: None))
-    assert list(gpu._count("sim", checkout / "releases", 1, clock)) == []
+    assert list(gpu._count(cases(), "sim", checkout / "releases", 1, clock)) == []
     assert limits == [gpu.LONGEST_RUN, 0.0]
     assert not (checkout / "rules" / "measurements.json").exists()
 

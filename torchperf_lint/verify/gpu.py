@@ -1,12 +1,13 @@
 """`make gpu`: all GPU measurements for the rules, within a time limit; each result is stored at once.
 
-In order of importance: the small programs that the simulated device is compared with, the waits of every rule's
-programs, real programs, the articles' experiments, and step times in the remaining time.
+What is counted comes first and side by side: the small programs that the simulated device is compared with and the
+articles' experiments, real programs, and the programs of every rule. Steps are timed afterwards, one at a time.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import itertools
 import subprocess
 import sys
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 ALL_WELL, NOT_ALL_WELL, NOT_RUN = 0, 1, 2
 LONGEST_RUN = 60.0
 """Seconds that a run of a rule's program may take. What is under way when the time is up ends soon."""
+
+FOR_COUNTS = 0.4
+"""The part of the time that counting may take."""
 
 REAL_PROGRAMS = Path("benchmarks", "programs", "run.py")
 
@@ -69,6 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", choices=("cuda", "sim"), default="cuda", help="sim rehearses")
     parser.add_argument("--minutes", type=float, default=18, metavar="N", help="nothing begins after (default: 18)")
     parser.add_argument("--jobs", type=int, default=4, metavar="N", help="programs at a time, but for those timed")
+    parser.add_argument(
+        "--as-installed", action="store_true", help="take other packages than torchmetrics as they are, if installed"
+    )
     parser.add_argument("--releases", type=Path, default=environments.default_folder(), metavar="DIR")
     options = parser.parse_args(arguments)
     if options.device == "cuda" and device_comparison.gpu_name() is None:
@@ -97,22 +104,42 @@ def _complain(text: str) -> int:
 def _stages(options: argparse.Namespace, counts: Path, clock: Clock) -> list[str]:
     """Run all stages, those of the comparison of devices into the file `counts`; return the remarks."""
     releases = "--releases", str(options.releases)
-    compare = device_comparison.__name__, "--device", options.device, "--out", str(counts), *releases, "--only"
-    amiss = _run(*compare, device_comparison.PROGRAMS, clock=clock)
-    shown = list(_count(options.device, options.releases, options.jobs, clock))
+    compare = device_comparison.__name__, "--device", options.device, "--out", str(counts), *releases
+    counting = Clock(FOR_COUNTS * clock.left() / 60) if options.device == "cuda" else clock
+    with ThreadPoolExecutor(2) as aside:
+        others = [
+            aside.submit(_run, *compare, clock=counting),
+            aside.submit(_real_programs, options.device, options.jobs, counting),
+        ]
+        cases = pairs.cases_of(workloads_of(registry.all_rules()))
+        if options.as_installed:
+            cases = [_with_what_is_installed(case) for case in cases]
+        shown = list(_count(cases, options.device, options.releases, options.jobs, counting))
+        amiss = [line for other in others for line in other.result()]
     amiss += [f"{proof.case.name}: {proof.verdict}" for each in shown for proof in each.proofs if not _is_sound(proof)]
     amiss += _left_out(shown)
-    amiss += _real_programs(options.device, options.jobs, clock)
-    amiss += _run(*compare, device_comparison.EXPERIMENTS, clock=clock)
-    amiss += _disagreements(counts)
+    amiss += _disagreements(counts, device_comparison.read_reasons() if options.device == "cuda" else {})
     if options.device == "cuda":
         _time(shown, options.releases, clock)
     return amiss
 
 
-def _count(device: str, releases: Path, jobs: int, clock: Clock) -> Iterator[Shown]:
+def _with_what_is_installed(case: Case) -> Case:
+    """The case without the packages that it needs where these are installed, in whatever release."""
+    needs = tuple(each for each in case.workload.needs if not _is_installed(each.package))
+    return case._replace(workload=case.workload._replace(needs=needs))
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _count(cases: Sequence[Case], device: str, releases: Path, jobs: int, clock: Clock) -> Iterator[Shown]:
     """Prove the rules' fixes and store each rule's counts until the time is up; unfinished rules are left out."""
-    cases = pairs.cases_of(workloads_of(registry.all_rules()))
 
     def prove_in_time(case: Case) -> Proof | None:
         if not clock.left():
@@ -152,14 +179,12 @@ def _real_programs(device: str, jobs: int, clock: Clock) -> list[str]:
     return _call([sys.executable, str(script), "--device", device, "--here", "--jobs", str(jobs)], clock)
 
 
-def _disagreements(counts: Path) -> list[str]:
+def _disagreements(counts: Path, reasons: device_comparison.Reasons) -> list[str]:
     """Differences between the GPU's counts, in this file, and the simulated device without an accepted reason."""
     known = device_comparison.read(counts)
     if known is None:
         return ["no GPU's counts are there to hold the simulated device against"]
-    return device_comparison.compare(
-        device_comparison.simulate(), device_comparison.measured(known), device_comparison.read_reasons()
-    )
+    return device_comparison.compare(device_comparison.simulate(), device_comparison.measured(known), reasons)
 
 
 def _time(shown: Sequence[Shown], releases: Path, clock: Clock) -> None:
