@@ -57,7 +57,7 @@ def _print_agreement(known: dict[str, dict[str, object]], gpu: Device, simulated
     parts = {
         "small programs": set(known[device_comparison.PROGRAMS]) - refused,
         "programs of rules": _workloads(gpu) & _workloads(simulated),
-        "claims of articles": set(known[device_comparison.EXPERIMENTS]),
+        "claims of articles": {name for name, counts in known[device_comparison.EXPERIMENTS].items() if counts},
     }
     reasons = set(device_comparison.read_reasons())
     print(f"{'counted on both devices':<30} {'all':>8} {'agree':>8} {'differ':>8}")

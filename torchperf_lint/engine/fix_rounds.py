@@ -10,9 +10,11 @@ import contextlib
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.fixer import FixReport, fixing
 from torchperf_lint.engine.jobs import Action, Result, broken, result_of, standard_or_own_length
 from torchperf_lint.engine.names import is_notebook
+from torchperf_lint.engine.replacing import writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.fixer import Ask, Fixing
     from torchperf_lint.engine.jobs import Job
     from torchperf_lint.engine.project_snapshot import Snapshot
+    from torchperf_lint.engine.runner import FileReport
 
 
 class _Waiting(NamedTuple):
@@ -30,6 +33,10 @@ class _Waiting(NamedTuple):
     before: bytes
     passes: Fixing
     ask: Ask
+
+
+MOST_TRIES = 3
+"""How often the files of a round are judged again without those whose fixes have been refused."""
 
 
 def fixed_together(
@@ -43,54 +50,116 @@ def fixed_together(
     Files are judged beside the others as the run found them, and changed ones beside the other changed ones. Notebooks
     are fixed one by one. `progress` is called with the number of files that have been judged once, and of all.
     """
-    done: dict[str, Result] = {}
-    changed: dict[str, bytes] = {}
-    waiting: list[_Waiting] = []
     count = itertools.count(1)
 
-    def results(jobs: Sequence[Job], contents: Mapping[str, bytes]) -> Generator[Result, None, None]:
-        with contextlib.closing(workers.judged(jobs, snapshot, contents)) as stream:
-            yield from stream
+    def counted(jobs: Sequence[Job]) -> Generator[Result, None, None]:
+        with contextlib.closing(workers.judged(jobs, snapshot)) as stream:
+            for result in stream:
+                yield result
+                if progress is not None:
+                    progress(next(count), len(work))
 
-    def counted(stream: Generator[Result, None, None]) -> Generator[Result, None, None]:
-        for result in stream:
-            yield result
-            if progress is not None:
-                progress(next(count), len(work))
+    rounds = _Rounds(snapshot, workers)
+    python = [job for job in work if not is_notebook(job.path)]
+    judged = list(counted([job._replace(action=Action.JUDGE) for job in python]))
+    for job, result in zip(python, judged, strict=True):
+        rounds.begin(job, result)
+    while rounds.waiting:
+        rounds.go_on()
+    notebooks = [job for job in work if is_notebook(job.path)]
+    done = rounds.done | {result.path: result for result in counted(notebooks)}
+    yield from (done[job.path] for job in work)
 
-    def go_on(job: Job, before: bytes, passes: Fixing, answer: Result | None) -> None:
+
+class _Rounds:
+    """The files that are being fixed, in rounds.
+
+    In a round, the fixes of all files are tried together. Files whose fixes are refused are taken out, and the others
+    judged again, so that what is accepted rests on nothing that is not kept. A text that is asked about again after it
+    was refused is tried alone.
+    """
+
+    def __init__(self, snapshot: Callable[[], Snapshot], workers: Workers) -> None:
+        self.waiting: list[_Waiting] = []
+        self.done: dict[str, Result] = {}
+        self._snapshot = snapshot
+        self._workers = workers
+        self._accepted: dict[str, bytes] = {}  # the texts of the files that fixes have changed
+        self._refused: set[tuple[str, bytes]] = set()
+
+    def begin(self, job: Job, judged: Result) -> None:
+        """Begin with a file that has been judged as it is."""
+        if not judged.before:
+            self.done[job.path] = judged
+            return
+        self._tell(job, judged.before, _passes(job, judged), None)
+        last = self.waiting[-1] if self.waiting else None
+        if job.action is Action.FIX and last is not None and last.job is job and last.ask.told is None:
+            try:
+                writable(job.path)
+            except OSError as error:  # what other files are fixed beside must be kept
+                self.waiting.pop()
+                failure = Failure(job.path, None, None, f"cannot be written: {error.strerror or error}")
+                self.done[job.path] = judged._replace(report=judged.report._replace(failure=failure))
+
+    def go_on(self) -> None:
+        """Answer what the files ask that can be answered together."""
+        together = [each for each in self.waiting if (each.job.path, each.ask.data) not in self._refused]
+        asked = together or self.waiting[:1]
+        left = {each.job.path for each in asked}
+        self.waiting = [each for each in self.waiting if each.job.path not in left]
+        answers = self._tried([each for each in asked if each.ask.told is None])
+        answers |= self._answered([each for each in asked if each.ask.told is not None], {})
+        for each in asked:
+            self._tell(each.job, each.before, each.passes, answers[each.job.path], each.ask)
+
+    def _tried(self, asked: Sequence[_Waiting]) -> dict[str, Result]:
+        """The reports on the texts, each beside the others that are accepted, as far as tries allow."""
+        answers: dict[str, Result] = {}
+        trying = list(asked)
+        for _ in range(MOST_TRIES):
+            texts = {each.job.path: each.ask.data for each in trying}
+            answers |= self._answered(trying, {**self._accepted, **texts})
+            met = [each for each in trying if each.ask.is_met_by(answers[each.job.path].report)]
+            self._refused |= {(each.job.path, each.ask.data) for each in trying if each not in met}
+            if len(met) == len(trying):
+                break
+            trying = met
+        self._accepted |= {each.job.path: each.ask.data for each in trying}
+        return answers
+
+    def _answered(self, asked: Sequence[_Waiting], contents: Mapping[str, bytes]) -> dict[str, Result]:
+        """What workers say, by path, with these contents in the project."""
+        jobs = [_job_of(each) for each in asked]
+        if not jobs:
+            return {}
+        with contextlib.closing(self._workers.judged(jobs, self._snapshot, contents)) as stream:
+            return {result.path: result for result in stream}
+
+    def _tell(self, job: Job, before: bytes, passes: Fixing, answer: Result | None, ask: Ask | None = None) -> None:
         """Take a file to its next question or to its end."""
+        data = before
         try:
-            ask = next(passes) if answer is None else passes.send(answer.report)
+            if answer is not None and ask is not None and ask.told is not None and _fails(answer.report, ask.told):
+                self.done[job.path] = answer._replace(before=before, data=before)
+            else:
+                following = next(passes) if answer is None else passes.send(answer.report)
+                self.waiting.append(_Waiting(job, before, passes, following))
+                return
         except StopIteration as end:
             fixed: FixReport = end.value
-            done[job.path] = result_of(job.path, before, fixed)
+            self.done[job.path] = result_of(job.path, before, fixed)
             data = fixed.data
         except Exception as error:
-            done[job.path] = broken(job, error)
-            data = before
-        else:
-            waiting.append(_Waiting(job, before, passes, ask))
-            data = changed.get(job.path, before) if ask.told is not None else ask.data
-        changed.pop(job.path, None)
+            self.done[job.path] = broken(job, error)
+        self._accepted.pop(job.path, None)
         if data != before:
-            changed[job.path] = data
+            self._accepted[job.path] = data
 
-    python = [job for job in work if not is_notebook(job.path)]
-    first = results([job._replace(action=Action.JUDGE) for job in python], {})
-    for job, result in zip(python, list(counted(first)), strict=True):
-        if not result.before:
-            done[job.path] = result
-            continue
-        go_on(job, result.before, _passes(job, result), None)
-    while waiting:
-        asked, waiting[:] = list(waiting), []
-        answers = list(results([_job_of(each) for each in asked], dict(changed)))
-        for each, answer in zip(asked, answers, strict=True):
-            go_on(each.job, each.before, each.passes, answer)
-    notebooks = [job for job in work if is_notebook(job.path)]
-    done |= {result.path: result for result in counted(results(notebooks, {}))}
-    yield from (done[job.path] for job in work)
+
+def _fails(report: FileReport, before: FileReport) -> bool:
+    """Whether offering the fixes of a report has failed."""
+    return report.failure is not None and report.failure != before.failure
 
 
 def _passes(job: Job, judged: Result) -> Fixing:
@@ -111,7 +180,7 @@ def _passes(job: Job, judged: Result) -> Fixing:
 
 def _job_of(waiting: _Waiting) -> Job:
     """The job that answers what a file's passes ask."""
-    data, told = waiting.ask
+    data, told = waiting.ask.data, waiting.ask.told
     if told is None:
         return waiting.job._replace(action=Action.JUDGE, given=data)
     return waiting.job._replace(action=Action.OFFER, given=data, told=told)

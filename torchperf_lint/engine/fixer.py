@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.edit_merge import compatible, moved
-from torchperf_lint.engine.findings import LATER, Applied, Confidence, Safety
+from torchperf_lint.engine.findings import LATER, Applied, Confidence, Diagnostic, Safety
 from torchperf_lint.engine.layout import STANDARD_LENGTH, laid_out
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.suppress import Comments
@@ -69,11 +69,22 @@ class _State(NamedTuple):
 class Ask(NamedTuple):
     """What the passes need to know of a text of the file: its report or, with `told`, what of this one can be offered.
 
-    `told` is a report on the text; the answer is that of `offered`.
+    `told` is a report on the text; the answer is that of `offered`. In the text, the fixes `chosen` of `before` are
+    applied.
     """
 
     data: bytes
     told: FileReport | None = None
+    before: FileReport = FileReport()
+    chosen: tuple[Diagnostic, ...] = ()
+
+    def is_met_by(self, report: FileReport) -> bool:
+        """Whether a report on the text is one with which its fixes are accepted."""
+        try:
+            has_lessened(self.before, report, self.chosen)
+        except Rejected:
+            return False
+        return True
 
 
 Fixing = Generator[Ask, FileReport, FixReport]
@@ -250,7 +261,7 @@ def _attempt(
 ) -> Generator[Ask, FileReport, tuple[bytes, FileReport]]:
     """The file after these fixes and its report; raise Rejected if the result is not acceptable."""
     data = written(source, laid_out(source, edits_of(chosen), line_length))
-    after = yield Ask(data)
+    after = yield Ask(data, before=before, chosen=tuple(chosen))
     has_lessened(before, after, chosen)
     return data, after
 

@@ -237,9 +237,16 @@ def _written(results: Generator[Result, None, None]) -> Generator[Result, None, 
             yield result
             continue
         try:
+            if _content(result.path) != result.before:
+                raise OSError("it has changed meanwhile")
             write_atomically(result.path, result.data)
         except OSError as error:
             failure = Failure(result.path, None, None, f"cannot be written: {error.strerror or error}")
             yield Result(result.path, result.unfixed._replace(failure=failure), result.before, result.before)
         else:
             yield result._replace(unfixed=FileReport())
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()

@@ -12,7 +12,6 @@ from torchperf_lint.engine.tool_fingerprint import program_stamp
 from torchperf_lint.model.program import Program
 from torchperf_lint.model.project.file_symbols import FileSymbols, symbols_of
 from torchperf_lint.syntax.identity import digest_of, key_of
-from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -81,7 +80,7 @@ class ChangingProject:
                 self._program.close(path)
             for path, data in contents.items():
                 if before.get(path) != data:
-                    self._program.open(path, data, Source(path, data))
+                    self._program.put(path, data)
         return self._program
 
     def _current(self, key: str) -> bytes:

@@ -143,6 +143,13 @@ class LoadedFiles(abc.ABC):
             analyzed = self._keep(key, *held)
         return analyzed
 
+    def put(self, path: str, data: bytes) -> None:
+        """The file at `path` has this content from now on, which the function that reads files has to give."""
+        key = self._place_of(path)
+        symbols = symbols_of(data)
+        if self._facts.get(key) != symbols:
+            self._set_symbols(key, symbols)
+
     def close(self, path: str) -> None:
         """Restore the project's own content of a file that was opened with another one."""
         key = self._place_of(path)

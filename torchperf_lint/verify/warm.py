@@ -43,7 +43,8 @@ def _longest() -> float:
 def warm_launch(device: str, time_limit: Callable[[], float] = _longest) -> Iterator[Launch]:
     """Start a process that forks for every run on `sim` or `cuda`, one at a time; yield the `launch` of such runs.
 
-    `time_limit` gives the seconds that the next run may take.
+    `time_limit` gives the seconds that the next run may take; one that takes longer is killed, and raises
+    TimeoutExpired.
     """
     command = apart.command(__name__, device)
     environment = {**os.environ, **PROGRAMS_ALIKE, **_ASK_NVML}
@@ -57,18 +58,21 @@ def warm_launch(device: str, time_limit: Callable[[], float] = _longest) -> Iter
         def launch(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Finished:
             with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as place:
                 arguments = list(command[len(apart.command(_CHILD)) :])
+                seconds = time_limit()
                 wanted = {
                     "arguments": arguments,
                     "folder": str(folder),
                     "environment": dict(environment),
                     "place": place,
-                    "seconds": time_limit(),
+                    "seconds": seconds,
                 }
                 requests.write(json.dumps(wanted) + "\n")
                 requests.flush()
-                answer = answers.readline()
+                answer = answers.readline().strip()
                 if not answer:
                     raise RuntimeError("the process that forks for every run has died")
+                if answer == _LATE:
+                    raise subprocess.TimeoutExpired(command, seconds)
                 texts = [(Path(place) / name).read_text(encoding="utf-8", errors="replace") for name in _STREAMS]
             return Finished(int(answer), *texts)
 
@@ -96,6 +100,8 @@ def warm_launches(device: str, time_limit: Callable[[], float] = _longest) -> It
 
 _CHILD = "torchperf_lint.verify.child"
 _STREAMS = "stdout", "stderr"
+_LATE = "late"
+"""The answer where a run took too long and was ended."""
 
 
 def main() -> int:
@@ -110,16 +116,35 @@ def main() -> int:
     gc.freeze()  # objects from before the program are not its own, so the collector need not scan them
     requests, answers = os.fdopen(os.dup(0)), os.dup(1)
     for line in iter(requests.readline, ""):
+        wanted = json.loads(line)
+        seconds = wanted.pop("seconds")
         forked = os.fork()
         if not forked:
             os.close(answers)
-            return child.main(_prepare(**json.loads(line)))
-        _, status = os.waitpid(forked, 0)
-        os.write(answers, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+            return child.main(_prepare(**wanted))
+        status = _ended(forked, seconds)
+        os.write(answers, f"{_LATE if status is None else os.waitstatus_to_exitcode(status)}\n".encode())
     return 0
 
 
-def _prepare(arguments: list[str], folder: str, environment: dict[str, str], place: str, seconds: float) -> list[str]:
+def _ended(process: int, seconds: float) -> int | None:
+    """The status of a child that ends within this time; one that does not is killed, and has none."""
+    late = threading.Event()
+
+    def kill() -> None:
+        late.set()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+    timer = threading.Timer(seconds, kill)
+    timer.start()
+    _, status = os.waitpid(process, 0)
+    timer.cancel()
+    timer.join()  # no fork beside a thread
+    return None if late.is_set() else status
+
+
+def _prepare(arguments: list[str], folder: str, environment: dict[str, str], place: str) -> list[str]:
     """Make the fork equal to a separate process; return the arguments for `child`."""
     inherited = os.environ.get("PYTHONPATH")
     own = [] if inherited is None else inherited.split(os.pathsep)
@@ -132,6 +157,4 @@ def _prepare(arguments: list[str], folder: str, environment: dict[str, str], pla
         opened = os.open(file, os.O_RDWR | os.O_CREAT)
         os.dup2(opened, descriptor)
         os.close(opened)
-    with contextlib.suppress(AttributeError):  # systems without alarms have no forks either
-        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
     return arguments

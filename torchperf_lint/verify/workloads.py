@@ -129,9 +129,13 @@ def read_workload(path: Path, rule: Rule | None = None) -> Workload:
             needs = tuple(Release(*each.split()) for each in match["needs"].split(","))
         elif match := _RESULTS.fullmatch(directive["text"]):
             what, tolerance = match["differ"], float(match["tolerance"] or agreement.tolerance)
-            differ, types = what in ("results", "values"), what == "types" or agreement.other_types
-            reason = "; ".join(filter(None, (agreement.reason, match["reason"])))
-            agreement = Agreement(tolerance, differ, reason, agreement.kept, what == "values", types)
+            agreement = agreement._replace(
+                tolerance=tolerance,
+                differ=agreement.differ or what in ("results", "values"),
+                reason="; ".join(filter(None, (agreement.reason, match["reason"]))),
+                same_types=agreement.same_types or what == "values",
+                other_types=agreement.other_types or what == "types",
+            )
         elif match := _KEEPS.fullmatch(directive["text"]):
             agreement = agreement._replace(kept=int(match["bytes"]))
         elif directive["text"] == _HOST_BYTES:

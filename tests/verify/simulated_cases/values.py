@@ -415,6 +415,7 @@ def check_division_by_a_number_multiplies_by_its_reciprocal() -> None:
         device.div(torch.tensor(49.0, dtype=torch.float64)),
         torch.div(device, 49, out=into),
         torch.true_divide(device, 49),
+        torch.div(device, 49, rounding_mode=None),
     ):
         assert torch.equal(quotient.cpu(), products)
     assert torch.equal((device / torch.tensor(49.0, device="cuda", dtype=torch.float64)).cpu(), numbers / 49)
@@ -430,3 +431,20 @@ def check_reciprocals_have_the_precision_of_the_kernel() -> None:
     assert (torch.ones(1, device="cuda") / 0).isinf().item()
     with pytest.raises(RuntimeError, match="can't be cast"):
         torch.arange(3, device="cuda").div_(2)
+
+
+def check_divisors_keep_their_precision_and_their_dtype() -> None:
+    doubles = torch.ones(3, dtype=torch.float64, device="cuda")
+    assert (doubles / 0.1).tolist() == [10.0] * 3
+    assert (doubles / 1e300).tolist() == [1e-300] * 3
+    for dividend, divisor in (
+        (torch.arange(3), torch.tensor(3.0, dtype=torch.float64)),
+        (torch.ones(2).half().sum(), torch.tensor(3.0)),
+        (torch.arange(3), torch.tensor(3.0, dtype=torch.float16)),
+        (torch.arange(3), 3),
+        (torch.ones(2, dtype=torch.bfloat16), torch.tensor(3.0, dtype=torch.float64)),
+        (torch.ones(2, dtype=torch.complex64), 2),
+        (torch.ones(2), 2j),
+    ):
+        assert (dividend.cuda() / divisor).dtype == (dividend / divisor).dtype, (dividend, divisor)
+    assert torch.div(torch.arange(5, device="cuda"), 2, rounding_mode="floor").tolist() == [0, 0, 1, 1, 2]

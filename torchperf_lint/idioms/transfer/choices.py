@@ -23,8 +23,7 @@ _MAKES = "torch.tensor"
 _TAKES_DOUBLES_ONLY = "<1.12"
 """Releases in which a number stood for a tensor of float64."""
 _OF_EVERY_INTEGER = range(128)
-_HOLD_WHAT_IS_SMALL = frozenset("float32 float64 int64 int32".split())
-_ASSUMES = "the other choice has a dtype that holds the number, and has dimensions or is no scalar in half precision"
+_ASSUMES = "the other choice has dimensions, and a dtype that can hold the number"
 
 
 class Choice(NamedTuple):
@@ -62,6 +61,8 @@ def without_packing(model: Model, choice: Choice) -> Fix | NoFix:
     """`torch.where(mask, x, 0.0)`: the numbers as they are."""
     if model.target.torch_is(_TAKES_DOUBLES_ONLY):
         return NoFix.DTYPE_UNKNOWN
+    if any(argument.keyword is not None for argument in choice.site.node.args):
+        return NoFix.FORM  # `out=` and `input=` take tensors alone
     changed: list[Edit | None] = []
     for call in choice.packed:
         number = call.args[0]
@@ -90,20 +91,17 @@ def _is_exact(model: Model, number: cst.BaseExpression) -> bool:
 
 
 def _constant(model: Model, number: cst.BaseExpression) -> int | float | None:
-    """The value of a literal, perhaps without its sign."""
+    """The value of a literal, perhaps without its sign; TorchScript makes an int64 tensor of a bool."""
     constant = model.value(number.expression if isinstance(number, cst.UnaryOperation) else number).constant
-    return constant if isinstance(constant, (int, float)) else None
+    return constant if isinstance(constant, (int, float)) and not isinstance(constant, bool) else None
 
 
 def _is_alike(model: Model, other: cst.BaseExpression, number: cst.BaseExpression) -> bool:
     """Whether the result is the same beside this number and beside a tensor without dimensions.
 
-    Beside a scalar in half precision, the tensor decides on the dtype. A number that the dtype of `other` does not
-    hold is an error, and a tensor is cast.
+    Beside another tensor without dimensions, both decide on the dtype. A number that the dtype of `other` does not hold
+    is an error, and a tensor is cast.
     """
-    value = model.value(other)
-    if value.kind is Kind.NUMBER or (value.is_tensor and value.dtype in _HOLD_WHAT_IS_SMALL):
-        return True
     constant = _constant(model, number)
     held = isinstance(constant, float) or (constant in _OF_EVERY_INTEGER and not isinstance(number, cst.UnaryOperation))
-    return value.is_tensor and value.scalar is False and held
+    return model.certain_number(other) or (model.value(other).is_tensor and model.value(other).scalar is False and held)

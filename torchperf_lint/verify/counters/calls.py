@@ -62,8 +62,11 @@ class Calls:
         self._patches.replace(torch.cuda, "synchronize", functools.partial(self._waiting, DEVICE_WAIT))
         self._patches.replace(torch.cuda.Event, "synchronize", functools.partial(self._waiting, EVENT_WAIT))
         self._patches.replace(torch.cuda.Stream, "synchronize", functools.partial(self._waiting, STREAM_WAIT))
-        self._patches.replace(torch.cuda, "empty_cache", self._flushing)
-        if hasattr(torch, "accelerator"):
+        accelerator = getattr(torch, "accelerator", None)
+        for owner in (torch.cuda, torch.cuda.memory, accelerator, getattr(accelerator, "memory", None)):
+            if hasattr(owner, "empty_cache"):
+                self._patches.replace(owner, "empty_cache", self._flushing)
+        if accelerator is not None:
             self._patches.replace(torch.accelerator, "synchronize", functools.partial(self._waiting, DEVICE_WAIT))
 
     def stop(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from torch.jit._builtins import _find_builtin, _register_builtin
+from torch.jit._builtins import _find_builtin, _get_builtin_table, _register_builtin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,10 @@ class Patches:
         original = getattr(owner, name)
         inherited = name not in vars(owner)
         replacement = functools.wraps(original)(make(original))
-        _compile_as(replacement, original)
+        operator = _find_builtin(original)  # type: ignore[no-untyped-call]
+        if operator is not None:  # `torch.jit.script` compiles calls of the replacement as those of the operator
+            _register_builtin(replacement, operator)
+            self._undo.append(functools.partial(_get_builtin_table().pop, id(replacement), None))  # type: ignore[no-untyped-call]
         setattr(owner, name, replacement)
         self._undo.append(
             functools.partial(delattr, owner, name) if inherited else functools.partial(setattr, owner, name, original)
@@ -32,10 +35,3 @@ class Patches:
         """Restore everything."""
         while self._undo:
             self._undo.pop()()
-
-
-def _compile_as(replacement: Callable[..., Any], original: Any) -> None:
-    """Let `torch.jit.script` compile calls of the replacement as those of the original, if that is an operator."""
-    operator = _find_builtin(original)  # type: ignore[no-untyped-call]
-    if operator is not None:
-        _register_builtin(replacement, operator)

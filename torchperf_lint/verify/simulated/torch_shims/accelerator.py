@@ -43,7 +43,9 @@ def _forward(name: str) -> None:
     def face(*arguments: Any, **keywords: Any) -> Any:
         return getattr(cuda, name)(*arguments, **keywords)
 
-    faces.set(accelerator, name, face)
+    for owner in (accelerator, getattr(accelerator, "memory", None)):
+        if hasattr(owner, name):
+            faces.set(owner, name, face)
 
 
 for _name in _SAME_IN_CUDA:
