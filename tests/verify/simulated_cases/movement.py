@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
+import pickle
 import threading
 import warnings
 from typing import NamedTuple
@@ -413,3 +415,16 @@ def check_writes_to_the_source_of_an_asynchronous_copy() -> None:
     for run in (another_part, waiting, staged, once_it_was_waited_for, behind_a_mark, to_its_copy, to_a_new_tensor):
         torch.cuda.synchronize()
         assert _early_writes(run) == 0, run
+
+
+def check_devices_made_of_an_index_are_cuda() -> None:
+    made = torch.device(0)
+    assert (made, made.type, made.index) == (torch.device("cuda:0"), "cuda", 0)
+    assert made == torch.ones(2).cuda().device == torch.ones(2, device=0).device
+    assert isinstance(made, torch.device)
+    assert type(made) == torch.device  # noqa: E721 - as programs may ask
+    assert torch.device("cpu").type == torch.device(made.type, 0).type.replace("cuda", "cpu")
+    assert pickle.loads(pickle.dumps(made)) == copy.deepcopy(made) == made
+    with torch.device(0):
+        assert torch.ones(2).is_cuda
+    assert torch.ones(2).to(torch.device(0)).is_cuda

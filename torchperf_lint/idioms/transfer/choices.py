@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model import HotPath, Model, Site
 
 _MAKES = "torch.tensor"
-_TAKES_DOUBLES_ONLY = "<1.12"
-"""Releases in which a number stood for a tensor of float64."""
 _OF_EVERY_INTEGER = range(128)
 _ASSUMES = "the other choice has dimensions, and a dtype that can hold the number"
 
@@ -59,8 +57,6 @@ def _packed(model: Model, node: cst.BaseExpression) -> cst.Call | None:
 
 def without_packing(model: Model, choice: Choice) -> Fix | NoFix:
     """`torch.where(mask, x, 0.0)`: the numbers as they are."""
-    if model.target.torch_is(_TAKES_DOUBLES_ONLY):
-        return NoFix.DTYPE_UNKNOWN
     if any(argument.keyword is not None for argument in choice.site.node.args):
         return NoFix.FORM  # `out=` and `input=` take tensors alone
     changed: list[Edit | None] = []

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import HotPath, Model, Site, Value
 
+_NUMBERS_WERE_DOUBLES = "<1.12"
+"""Releases in which a number that is given to `torch.where` stood for a tensor of float64."""
 _FACTORIES = ("torch.tensor", "torch.as_tensor", "torch.asarray")
 _MAKES = "torch.tensor"
 _DATA_ARGUMENT = "data"
@@ -104,7 +106,9 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
             "waits": " and waits",
             "where": choice.hot_path.where,
         }
-        yield Finding(choice.site, (*choice.because, *choice.hot_path.because), without_packing(model, choice), fields)
+        takes_doubles_only = model.target.torch_is(_NUMBERS_WERE_DOUBLES)
+        fix = NoFix.DTYPE_UNKNOWN if takes_doubles_only else without_packing(model, choice)
+        yield Finding(choice.site, (*choice.because, *choice.hot_path.because), fix, fields)
 
 
 def _sent(model: Model, packing: _Packing) -> Fix | NoFix:

@@ -6,6 +6,7 @@ from torchperf_lint.verify.simulated.torch_shims import (
     accelerator,
     compiling,
     cuda,
+    devices,
     distributed,
     factories,
     mixed_precision,
@@ -33,6 +34,7 @@ def put_on() -> None:
         parallel,
         profiling,
         compiling,
+        devices,
     )
     for room in rooms:
         room.faces.put_on()
