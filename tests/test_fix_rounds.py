@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.jobs import Result
     from torchperf_lint.model import Model, Site
 
@@ -85,6 +86,57 @@ def test_what_is_refused_in_one_file_is_nothing_to_another(fixed, action, refuse
     assert {each.code for each in results["a"].withdrawn} == {"TPL190"}
     assert results["b"].data == b"y = 0\nz = x.quux()  # foo\n"
     assert results["b"].report.diagnostics == ()
+
+
+def _needing(number: int) -> Rule:
+    """A rule whose fix is accepted only where that of the rule before it has been made in another file."""
+    found, made, needed = f"k{number}", f"n{number}", f"n{number - 1}"
+
+    @rule(
+        code=f"TPL10{number}",
+        name=f"needs-{needed}",
+        category=Category(1),
+        summary=f"a call of {found}, and one of {made} where no file calls {needed}",
+        message="`{text}` is called",
+        severity=Severity.WARNING,
+        triggers=(found,),
+        cpu_only_too=True,
+        fix=Safety.SAFE,
+    )
+    def check(model: Model) -> Iterator[Finding]:
+        analyzed = model._analyzed
+        for site in model.method_calls(found):
+            yield Finding(site, fix=swaps(f"x.{made}()")(site), fields={"text": text_of(site).decode()})
+        if analyzed.program is None or not analyzed.program.calls_name(needed, analyzed.index):
+            for site in model.method_calls(made):
+                yield Finding(site, fields={"text": text_of(site).decode()})
+
+    return check
+
+
+def test_a_chain_of_refusals_is_followed_to_its_end(fixed, monkeypatch):
+    rules = [finds("k0", "TPL100", fix=_wrapped), *map(_needing, range(1, 6))]
+    monkeypatch.setattr("test_fix_rounds.RULES", rules)
+    results = fixed(**{f"f{number}": f"y = x.k{number}()  # k{number}\n" for number in range(6)})
+    assert {name: each.data == each.before for name, each in results.items()} == dict.fromkeys(results, True)
+    assert len(results) == 6
+
+
+def test_findings_that_are_spared_stay_so_in_a_file_that_cannot_be_written(fixed, tmp_path):
+    (tmp_path / "a.py").write_text("y = x.gone()\nz = x.gone()\n")
+    (tmp_path / "a.py").chmod(0o444)
+    found = check_paths(
+        ["."],
+        lambda path: RULES,
+        TARGET,
+        HINTS,
+        action=Action.FIX,
+        jobs=1,
+        spared={"a.py": frozenset({("TPL192", 4)})},
+    )
+    (result,) = found
+    assert [each.row for each in result.report.diagnostics] == [2]
+    assert result.report.failure is not None
 
 
 def test_what_is_accepted_in_one_file_is_seen_by_another(fixed):

@@ -1,7 +1,7 @@
 """Fixes many files together: in each round, all files that fixes change are judged once, as one project.
 
-A file that changes costs what is known of the project, so it would take long to fix one file after the other. What the
-fixes of each file have to be judged for is collected, judged in one go, and handed back, until nothing is left to try.
+A file that changes costs what is known of the project, so it would take long to fix one file after the other. Each
+round collects the changed texts and judges them together, until nothing is left to try.
 """
 
 from __future__ import annotations
@@ -33,10 +33,6 @@ class _Waiting(NamedTuple):
     before: bytes
     passes: Fixing
     ask: Ask
-
-
-MOST_TRIES = 3
-"""How often the files of a round are judged again without those whose fixes have been refused."""
 
 
 def fixed_together(
@@ -86,6 +82,7 @@ class _Rounds:
         self._workers = workers
         self._accepted: dict[str, bytes] = {}  # the texts of the files that fixes have changed
         self._refused: set[tuple[str, bytes]] = set()
+        self._unwritable: dict[str, Failure] = {}
 
     def begin(self, job: Job, judged: Result) -> None:
         """Begin with a file that has been judged as it is."""
@@ -99,8 +96,10 @@ class _Rounds:
                 writable(job.path)
             except OSError as error:  # what other files are fixed beside must be kept
                 self.waiting.pop()
-                failure = Failure(job.path, None, None, f"cannot be written: {error.strerror or error}")
-                self.done[job.path] = judged._replace(report=judged.report._replace(failure=failure))
+                reason = f"cannot be written: {error.strerror or error}"
+                self._unwritable[job.path] = Failure(job.path, None, None, reason)
+                unfixed = job._replace(chosen=frozenset())
+                self._tell(unfixed, judged.before, _passes(unfixed, judged), None)
 
     def go_on(self) -> None:
         """Answer what the files ask that can be answered together."""
@@ -114,10 +113,10 @@ class _Rounds:
             self._tell(each.job, each.before, each.passes, answers[each.job.path], each.ask)
 
     def _tried(self, asked: Sequence[_Waiting]) -> dict[str, Result]:
-        """The reports on the texts, each beside the others that are accepted, as far as tries allow."""
+        """The reports on the texts, each beside the others that are accepted."""
         answers: dict[str, Result] = {}
         trying = list(asked)
-        for _ in range(MOST_TRIES):
+        while trying:
             texts = {each.job.path: each.ask.data for each in trying}
             answers |= self._answered(trying, {**self._accepted, **texts})
             met = [each for each in trying if each.ask.is_met_by(answers[each.job.path].report)]
@@ -149,6 +148,9 @@ class _Rounds:
         except StopIteration as end:
             fixed: FixReport = end.value
             self.done[job.path] = result_of(job.path, before, fixed)
+            if job.path in self._unwritable:
+                report = fixed.report._replace(failure=self._unwritable[job.path])
+                self.done[job.path] = Result(job.path, report, before, before)
             data = fixed.data
         except Exception as error:
             self.done[job.path] = broken(job, error)

@@ -76,11 +76,7 @@ class ChangingProject:
         """The project with these contents, by path; the same object each time."""
         before, self._contents = self._contents, contents
         if before is not contents:
-            for path in sorted(before.keys() - contents.keys()):
-                self._program.close(path)
-            for path, data in contents.items():
-                if before.get(path) != data:
-                    self._program.put(path, data)
+            self._program.put(contents, before.keys() - contents.keys())
         return self._program
 
     def _current(self, key: str) -> bytes:

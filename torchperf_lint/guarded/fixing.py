@@ -128,7 +128,8 @@ class _Run:
         self._quiet = quiet
         self._runs = 0
         self._groups = [_items(each) for each in changed.values()]
-        self._made = {(path, frozenset(item.key for item in _items(each))): each for path, each in changed.items()}
+        self._all = {(item.path, item.key) for group in self._groups for item in group}
+        self._made: dict[tuple[str, Keys], Result] = {}
         self._seen: dict[tuple[bytes, ...], bool] = {}
         self._search: Search[_Item] | None = None
 
@@ -168,7 +169,10 @@ class _Run:
         return Proof(self._line, self._runs, _fixes(broken), _fixes(untested))
 
     def _with(self, on_disk: States, path: str, items: Iterable[_Item]) -> Result:
-        """The result of a file with these fixes, made while all files are as they were."""
+        """The result of a file with these fixes: with all of them that of the run, else made beside the others' own."""
+        items = list(items)
+        if {(item.path, item.key) for item in items} == self._all:
+            return self._changed[path]
         keys = frozenset(item.key for item in items if item.path == path)
         if (path, keys) not in self._made:
             on_disk.write({each.path: each.before for each in self._changed.values()})

@@ -16,7 +16,7 @@ from torchperf_lint.syntax.identity import digest_of, key_of
 from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.model.analyzed_file import AnalyzedFile
@@ -143,12 +143,23 @@ class LoadedFiles(abc.ABC):
             analyzed = self._keep(key, *held)
         return analyzed
 
-    def put(self, path: str, data: bytes) -> None:
-        """The file at `path` has this content from now on, which the function that reads files has to give."""
-        key = self._place_of(path)
-        symbols = symbols_of(data)
-        if self._facts.get(key) != symbols:
-            self._set_symbols(key, symbols)
+    def put(self, contents: Mapping[str, bytes], restored: Iterable[str]) -> None:
+        """Files have these contents from now on, by path, and others are restored to the project's own.
+
+        The function that reads files has to give the same.
+        """
+        keys = {self._place_of(path): symbols_of(data) for path, data in contents.items()}
+        symbols = {**{key: self._found.get(key) for key in map(self._place_of, restored)}, **keys}
+        changed = {key: each for key, each in symbols.items() if self._facts.get(key) != each}
+        for key, each in changed.items():
+            self._facts.pop(key, None)
+            if each is not None:
+                self._facts[key] = each
+            self._drop(key)
+        if changed:
+            self._symbol_index = SymbolIndex(self._facts, self._root)
+            self.recorder.certain = False
+            self.forget()
 
     def close(self, path: str) -> None:
         """Restore the project's own content of a file that was opened with another one."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import itertools
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -118,10 +120,9 @@ def _stages(options: argparse.Namespace, counts: Path, clock: Clock) -> list[str
         amiss = [line for other in others for line in other.result()]
     amiss += [f"{proof.case.name}: {proof.verdict}" for each in shown for proof in each.proofs if not _is_sound(proof)]
     amiss += _left_out(shown)
-    amiss += _disagreements(counts, device_comparison.read_reasons() if options.device == "cuda" else {})
     if options.device == "cuda":
         _time(shown, options.releases, clock)
-    return amiss
+    return amiss + _disagreements(counts, device_comparison.read_reasons() if options.device == "cuda" else {})
 
 
 def _with_what_is_installed(case: Case) -> Case:
@@ -215,10 +216,12 @@ def _call(command: Sequence[str], clock: Clock) -> list[str]:
     name = " ".join(command[1:])
     if not clock.left():
         return [f"not run for want of time: {name}"]
-    try:
-        status = subprocess.run(command, check=False, timeout=clock.left()).returncode
-    except subprocess.TimeoutExpired:
-        return [f"cut off for want of time: {name}"]
+    with subprocess.Popen(command, start_new_session=True) as process:
+        try:
+            status = process.wait(clock.left())
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # with all that it has started: steps are timed next
+            return [f"cut off for want of time: {name}"]
     return [f"exit status {status}: {name}"] if status else []
 
 

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from simulated_cases.harness import assert_same, raises, recorded, recorder
 from torchperf_lint.verify.events import Kind
-from torchperf_lint.verify.simulated import pending
+from torchperf_lint.verify.simulated import NotSimulated, pending
 
 
 class Pair(NamedTuple):
@@ -428,3 +428,5 @@ def check_devices_made_of_an_index_are_cuda() -> None:
     with torch.device(0):
         assert torch.ones(2).is_cuda
     assert torch.ones(2).to(torch.device(0)).is_cuda
+    with raises(NotSimulated, "a second device"):
+        torch.device(1)

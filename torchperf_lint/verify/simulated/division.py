@@ -24,7 +24,8 @@ def divide(division: Operator, product: Operator, /, dividend: Any, divisor: Any
     Source: `div_true_kernel_cuda` of torch 2.13, and runs on a GPU.
     """
     is_true = keywords.get("rounding_mode") is None
-    if is_true and isinstance(dividend, torch.Tensor) and on_device(dividend) and _is_of_host(divisor):
+    is_device = isinstance(dividend, torch.Tensor) and on_device(dividend) and dividend.dtype is not torch.complex32
+    if is_true and is_device and _is_of_host(divisor):
         reciprocal = _reciprocal(dividend, divisor)
         outputs = {name: each for name, each in keywords.items() if name != "rounding_mode"}
         return run(product, dividend, reciprocal, **outputs)

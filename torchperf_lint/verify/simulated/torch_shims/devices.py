@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from torchperf_lint.verify.simulated.names import to_face
+from torchperf_lint.verify.simulated.names import check_index, to_face
 from torchperf_lint.verify.simulated.torch_shims.patching import Faces
 
 faces = Faces()
@@ -18,6 +18,8 @@ class _Type(type):
     """The type of a class that stands for `torch.device`, which is final: its objects are those of torch."""
 
     def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
+        if arguments and isinstance(arguments[0], int):
+            check_index(arguments[0])
         return to_face(_OWN(*arguments, **keywords))
 
     def __instancecheck__(cls, each: object) -> bool:
