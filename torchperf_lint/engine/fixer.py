@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from torchperf_lint.engine.declare import Rule
-    from torchperf_lint.engine.findings import Diagnostic, Fix
+    from torchperf_lint.engine.findings import Fix
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.model.program import Program

@@ -148,8 +148,11 @@ class LoadedFiles(abc.ABC):
 
         The function that reads files has to give the same.
         """
-        keys = {self._place_of(path): symbols_of(data) for path, data in contents.items()}
-        symbols = {**{key: self._found.get(key) for key in map(self._place_of, restored)}, **keys}
+        symbols = {key: self._found.get(key) for key in map(self._place_of, restored)}
+        for path, data in contents.items():
+            key = self._place_of(path)
+            known = self._facts.get(key)
+            symbols[key] = known if known is not None and known.digest == digest_of(data) else symbols_of(data)
         changed = {key: each for key, each in symbols.items() if self._facts.get(key) != each}
         for key, each in changed.items():
             self._facts.pop(key, None)

@@ -38,8 +38,11 @@ def choices_of_host(model: Model) -> Iterator[Choice]:
     """The calls that run in every step, whose condition is on the device."""
     for site in model.calls("torch.where", hot=True):
         given = [shape.argument(site.node, name, place) for place, name in enumerate(("condition", "input", "other"))]
-        condition, *choices = [each for each in given if isinstance(each, cst.BaseExpression)]
-        because = model.on_device(condition) if len(choices) == 2 else None
+        known = [each for each in given if isinstance(each, cst.BaseExpression)]
+        if len(known) < len(given):
+            continue
+        condition, *choices = known
+        because = model.on_device(condition)
         packed = {id(each): built for each in choices if (built := _packed(model, each)) is not None}
         hot_path = model.hot_path(site) if packed and because is not None else None
         if hot_path is not None and not makes_on_device(model):
@@ -77,7 +80,7 @@ def without_packing(model: Model, choice: Choice) -> Fix | NoFix:
 
 
 def _is_exact(model: Model, number: cst.BaseExpression) -> bool:
-    """Whether every floating dtype can hold the literal, and float32 holds it as it is."""
+    """Whether float16 can hold the literal, and float32 holds it as it is."""
     constant = _constant(model, number)
     if constant is None or not model.certain_number(number):
         return False
@@ -88,7 +91,9 @@ def _is_exact(model: Model, number: cst.BaseExpression) -> bool:
 
 def _constant(model: Model, number: cst.BaseExpression) -> int | float | None:
     """The value of a literal, perhaps without its sign; TorchScript makes an int64 tensor of a bool."""
-    constant = model.value(number.expression if isinstance(number, cst.UnaryOperation) else number).constant
+    if isinstance(number, cst.UnaryOperation) and isinstance(number.operator, (cst.Minus, cst.Plus)):
+        number = number.expression
+    constant = model.value(number).constant
     return constant if isinstance(constant, (int, float)) and not isinstance(constant, bool) else None
 
 

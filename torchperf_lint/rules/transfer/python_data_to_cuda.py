@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import HotPath, Model, Site, Value
 
-_NUMBERS_WERE_DOUBLES = "<1.12"
-"""Releases in which a number that is given to `torch.where` stood for a tensor of float64."""
+_TAKES_NUMBERS_SINCE = ">=1.12"
+"""Before, a number that was given to `torch.where` stood for a tensor of float64."""
 _FACTORIES = ("torch.tensor", "torch.as_tensor", "torch.asarray")
 _MAKES = "torch.tensor"
 _DATA_ARGUMENT = "data"
@@ -106,8 +106,8 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
             "waits": " and waits",
             "where": choice.hot_path.where,
         }
-        takes_doubles_only = model.target.torch_is(_NUMBERS_WERE_DOUBLES)
-        fix = NoFix.DTYPE_UNKNOWN if takes_doubles_only else without_packing(model, choice)
+        is_old = model.target.torch_is(_TAKES_NUMBERS_SINCE) is False
+        fix = NoFix.DTYPE_UNKNOWN if is_old else without_packing(model, choice)
         yield Finding(choice.site, (*choice.because, *choice.hot_path.because), fix, fields)
 
 
