@@ -100,6 +100,6 @@ def end_process_at_poison(jobs: Sequence[Job]) -> list[Result]:
 class BrokenSnapshot:
     """A project that cannot be made; stands here for worker processes to import it."""
 
-    def changing(self) -> Any:
+    def changing(self, room: int) -> Any:
         """Fail, as an error of our own does."""
         raise KeyError("injected")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import unreadable
 from torchperf_lint.engine.findings import Confidence, Failure
+from torchperf_lint.engine.memory import room_for_trees
 from torchperf_lint.engine.mishaps import told
 from torchperf_lint.engine.names import is_notebook
 from torchperf_lint.engine.results import Fingerprint
@@ -110,10 +111,15 @@ class Workspace(Protocol):
 
 
 class FileSystem:
-    """The workspace of the machine that has the files; the project has other `contents` in place of some, by path."""
+    """The workspace of the machine that has the files; the project has other `contents` in place of some, by path.
 
-    def __init__(self, snapshot: Callable[[], Snapshot], contents: Mapping[str, bytes] | None = None) -> None:
-        self._project = functools.cache(lambda: snapshot().changing())
+    So many `processes` share the machine's memory.
+    """
+
+    def __init__(
+        self, snapshot: Callable[[], Snapshot], contents: Mapping[str, bytes] | None = None, processes: int = 1
+    ) -> None:
+        self._project = functools.cache(lambda: snapshot().changing(room=room_for_trees(processes)))
         self.contents = contents or {}
 
     def program(self) -> Program:

@@ -30,13 +30,13 @@ _around: Workspace | None = None
 """A worker process's workspace."""
 
 
-def _begin(snapshot: Snapshot, contents: Mapping[str, bytes] | None = None) -> None:
-    """Initialize a worker process."""
+def _begin(snapshot: Snapshot, contents: Mapping[str, bytes] | None = None, workers: int = 1) -> None:
+    """Initialize one of so many worker processes."""
     global _around
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited at start, but not by a replacement process
     _end_with_parent()
     executors.tune_collector()
-    _around = FileSystem(lambda: snapshot, contents)
+    _around = FileSystem(lambda: snapshot, contents, workers)
 
 
 def _end_with_parent() -> None:
@@ -81,7 +81,7 @@ class _Pool(ThreadPoolExecutor):
 
     def __init__(self, workers: int, snapshot: Snapshot, contents: Mapping[str, bytes] | None = None) -> None:
         super().__init__(workers)
-        self._given = snapshot, contents
+        self._given = snapshot, contents, workers
         self._idle: SimpleQueue[ProcessPoolExecutor] = SimpleQueue()
         with _without_interrupts():  # processes start here and inherit the mask
             for _ in range(workers):

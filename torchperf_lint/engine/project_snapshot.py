@@ -41,10 +41,10 @@ class Snapshot(NamedTuple):
     hints: Hints
     statuses: dict[str, Status | None]  # when the symbols were extracted; None: it would not show a later change
 
-    def program(self, read: Callable[[str], bytes] | None = None) -> Program:
+    def program(self, read: Callable[[str], bytes] | None = None, room: int = 0) -> Program:
         """The project as a Program; `read` gives a file's bytes and may raise OSError (None: from this machine).
 
-        Where all linted files are in the snapshot, file access happens only through `read`.
+        Where all linted files are in the snapshot, file access happens only through `read`. `room` is as for Program.
         """
         keys = {path: key for key, path in self.layout.shown.items()}
         layout = self.layout
@@ -55,22 +55,23 @@ class Snapshot(NamedTuple):
             read or read_file,
             layout.name,
             lambda path: keys.get(path) or key_of(path),
+            room,
         )
 
-    def changing(self, read: Callable[[str], bytes] | None = None) -> ChangingProject:
-        """The project as one whose files may get other contents; `read` is as for `program`."""
-        return ChangingProject(self, read or read_file)
+    def changing(self, read: Callable[[str], bytes] | None = None, room: int = 0) -> ChangingProject:
+        """The project as one whose files may get other contents; `read` and `room` are as for `program`."""
+        return ChangingProject(self, read or read_file, room)
 
 
 class ChangingProject:
     """A project of which some files may have other contents than on disk."""
 
-    def __init__(self, snapshot: Snapshot, read: Callable[[str], bytes]) -> None:
-        """`read` gives the bytes of all other files, as for `Snapshot.program`."""
+    def __init__(self, snapshot: Snapshot, read: Callable[[str], bytes], room: int) -> None:
+        """`read` gives the bytes of all other files; it and `room` are as for `Snapshot.program`."""
         self._read = read
         self._shown = snapshot.layout.shown
         self._contents: Mapping[str, bytes] = {}
-        self._program = snapshot.program(self._current)
+        self._program = snapshot.program(self._current, room)
 
     def program(self, contents: Mapping[str, bytes]) -> Program:
         """The project with these contents, by path; the same object each time."""

@@ -95,7 +95,11 @@ MOST_CALLS_TO_TEXT = 3
 """Calls over which a name that is looked up is followed back to the string that a caller passes."""
 
 MOST_BYTES_LOADED = 12_000_000
-"""Bytes of source whose trees stay in memory; a tree takes twenty to forty times its source."""
+"""Bytes of source whose trees stay in memory, or more where memory is ample (`engine/memory.py`).
+
+A tree takes forty times its source, and eighty with all that is known of it. Results that rest on a dropped tree go
+with it: where the files of a project call each other much, dropping is slower by far than keeping.
+"""
 
 MOST_BYTES_REPLACED = 1_000_000
 """Bytes of replaced statements of an edited file after which all answers are forgotten, with what they hold."""

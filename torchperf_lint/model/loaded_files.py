@@ -34,7 +34,8 @@ class LoadedFiles(abc.ABC):
     """The files of a project; `read` gives a file's bytes and may raise OSError.
 
     Files are keyed by absolute path, with slashes. `shown` turns a key into the path that the user sees, `place_of`
-    turns that back into the key.
+    turns that back into the key. `room` is how many bytes of source may stay parsed where memory is ample, for
+    `MOST_BYTES_LOADED`.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class LoadedFiles(abc.ABC):
         read: Callable[[str], bytes],
         shown: Callable[[str], str] = str,
         place_of: Callable[[str], str] = key_of,
+        room: int = 0,
     ) -> None:
         self._found = facts
         self._facts = dict(facts)  # except for files that were opened with other content
@@ -53,6 +55,7 @@ class LoadedFiles(abc.ABC):
         self._read = read
         self._shown = shown
         self._place_of = place_of
+        self._room = room
         self._symbol_index = SymbolIndex(self._facts, root)
         self.recorder = DependencyRecorder(self._parts)
         self._known_parts: dict[str, Parts | None] = {}
@@ -108,13 +111,14 @@ class LoadedFiles(abc.ABC):
 
         All results that depend on a dropped file go with it, since they may refer to its tree. The others stay.
         """
-        if self._loaded <= bounds.MOST_BYTES_LOADED or self._shares_trees:
+        most = max(bounds.MOST_BYTES_LOADED, self._room)
+        if self._loaded <= most or self._shares_trees:
             return
         if self.recorder.keeps:
             self.recorder.settle()
         dropped: list[str] = []
         for key in sorted(self._indexed, key=lambda key: self._last_used.get(key, 0)):
-            if self._loaded <= bounds.MOST_BYTES_LOADED * 3 // 4:
+            if self._loaded <= most * 3 // 4:
                 break
             dropped.append(key)
             analyzed, index = self._analyzed_files.pop(key, None), self._indexed[key][1]
