@@ -48,14 +48,34 @@ def _is_declared(inference: ValueQuestions, cls: ClassInfo) -> bool:
 def _declares(inference: ValueQuestions, cls: ClassInfo) -> bool:
     index = inference.index
     index.reads.mentions(cls.name)
+    if cls.name not in index.note("named by transforms", lambda: index.reads.unheard(lambda: _named_by(index))):
+        return False
     classes = finding.classes_by_head(index)
     return any(
         _is_annotated(inference, parameter, cls) and any(_gives_samples(inference, heir, each) for heir in classes)
         for each in classes
-        for method in each.methods.values()
-        for parameter in ([] if method.arguments is None else [*method.arguments.args, *method.arguments.kwonlyargs])
-        if loading.TRANSFORMS.search(parameter.arg)
+        for parameter in _transforms(each)
     )
+
+
+def _named_by(index: Index) -> set[str | None]:
+    """The names in the annotations of all parameters for transforms."""
+    return {
+        last_name(node)
+        for cls in index.all_classes
+        for parameter in _transforms(cls)
+        if parameter.annotation is not None
+        for node in subtree(parameter.annotation)
+        if _is_name(node)
+    }
+
+
+def _transforms(cls: ClassInfo) -> Iterator[ast.arg]:
+    """The parameters of its methods that are for transforms, by their names."""
+    for method in cls.methods.values():
+        for parameter in [] if method.arguments is None else [*method.arguments.args, *method.arguments.kwonlyargs]:
+            if loading.TRANSFORMS.search(parameter.arg):
+                yield parameter
 
 
 def _is_annotated(inference: ValueQuestions, parameter: ast.arg, cls: ClassInfo) -> bool:

@@ -27,7 +27,11 @@ _TABLES = {
 }
 """Tables of SymbolIndex over all files, each with the symbols that it is made of, beside the files' paths."""
 
+_LEADS = ("imports", "renamed", "links", "bound")
+
 _MEMOS = {
+    "_called_by": ("called", "renamed", "imports"),
+    "_importing_names": ("called", *_LEADS),
     "_looked_up": ("lookups", "texts"),
     "_offered": ("bound", "links", "imports"),
     "_refs_by_end": ("imports", "renamed"),
@@ -42,9 +46,6 @@ _MEMOS_BY_FILE = {
     "_tests": (),
 }
 """Memos by file, each of which rests on the symbols of its file only."""
-
-
-_LEADS = ("imports", "renamed", "links", "bound")
 
 _ANSWERS = {
     "absolute": (),

@@ -15,6 +15,7 @@ from torchperf_lint.knowledge.topics import PROGRAM
 from torchperf_lint.model import bounds
 from torchperf_lint.model.project.lookups import Lookups
 from torchperf_lint.model.project.module_resolver import Hop, ModuleResolver
+from torchperf_lint.model.project.tables import connected, inverted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -73,6 +74,8 @@ class SymbolIndex:
         self._offered: dict[str, set[str]] = {}
         self._imported: dict[str, set[str]] = {}
         self._looked_up: dict[str, list[str]] = {}
+        self._called_by: dict[tuple[str, str], list[str]] = {}
+        self._importing_names: dict[tuple[str, str], list[str]] = {}
 
     # -- questions -------------------------------------------------------------------------------------------------
 
@@ -185,8 +188,12 @@ class SymbolIndex:
 
     def called_by(self, name: str, key: str) -> list[str]:
         """The program's other files that call something of the name, or an `as` name; tests count only for tests."""
-        calling = {each for new in self.names(name) for each in self._calling.get(new, ())}
-        return [each for each in self._elsewhere(calling, key) if self.is_test(key) or self.is_in_program(key, each)]
+        known = self._called_by.get((name, key))
+        if known is None:
+            calling = self._elsewhere({each for new in self.names(name) for each in self._calling.get(new, ())}, key)
+            known = [each for each in calling if self.is_test(key) or self.is_in_program(key, each)]
+            self._called_by[name, key] = known
+        return known
 
     def _elsewhere(self, files: Iterable[str], key: str) -> list[str]:
         tested = self.is_test(key)
@@ -232,8 +239,12 @@ class SymbolIndex:
 
     def importing_it(self, name: str, home: str) -> list[str]:
         """The other files, except tests, that may import the name of the file `home`, or call it by its module."""
-        files = {*self.importing_name(name, home), *self.called_by(name, home)}
-        return self._importing_it(sorted(each for each in files if not self.is_test(each)), name, home)
+        known = self._importing_names.get((name, home))
+        if known is None:
+            files = {*self.importing_name(name, home), *self.called_by(name, home)}
+            known = self._importing_it(sorted(each for each in files if not self.is_test(each)), name, home)
+            self._importing_names[name, home] = known
+        return known
 
     def importers(self, key: str) -> list[str]:
         """The files that import the file, or a name from it."""
@@ -328,7 +339,7 @@ class SymbolIndex:
     @functools.cached_property
     def _imported_by(self) -> dict[str, list[str]]:
         """File -> the files that import it, or a name from it."""
-        return _inverted((key, sorted(self.imported_files(key))) for key in sorted(self._facts))
+        return inverted((key, sorted(self.imported_files(key))) for key in sorted(self._facts))
 
     def _may_lead_to(self, home: str, ref: str, name: str, key: str) -> bool:
         """Whether the symbols allow that the import leads to the name in file `home`, or to a module that has it."""
@@ -357,7 +368,7 @@ class SymbolIndex:
     @functools.cached_property
     def _calling(self) -> dict[str, list[str]]:
         """Name -> the files that call something of that name."""
-        return _inverted((key, facts.called) for key, facts in sorted(self._facts.items()))
+        return inverted((key, facts.called) for key, facts in sorted(self._facts.items()))
 
     @functools.cached_property
     def _calling_given(self) -> frozenset[str]:
@@ -368,12 +379,12 @@ class SymbolIndex:
     @functools.cached_property
     def _defining(self) -> dict[str, list[str]]:
         """Name -> the files that define a function or method of that name."""
-        return _inverted((key, sorted(facts.defined)) for key, facts in sorted(self._facts.items()))
+        return inverted((key, sorted(facts.defined)) for key, facts in sorted(self._facts.items()))
 
     @functools.cached_property
     def _naming(self) -> dict[str, list[str]]:
         """Name -> the files that name it without calling it, for names of functions and methods of the project."""
-        return _inverted(
+        return inverted(
             (key, sorted(facts.named & self._defining.keys())) for key, facts in sorted(self._facts.items())
         )
 
@@ -385,23 +396,18 @@ class SymbolIndex:
     @functools.cached_property
     def _group_of(self) -> dict[str, str]:
         """File -> the first of the files that imports or a package connect with it; tests connect none."""
-        tied: dict[str, set[str]] = {}
-        for key in self._facts:
-            package = self.modules.package_of(key)
-            for other in () if self.is_test(key) else (*self.imported_files(key), *filter(None, (package,))):
-                tied.setdefault(key, set()).add(other)
-                tied.setdefault(other, set()).add(key)
+        tied = self._tied(key for key in self._facts if not self.is_test(key))
         found: dict[str, str] = {}
         for key in sorted(tied):
             if key not in found:
-                found.update(dict.fromkeys(_connected(key, tied), key))
+                found.update(dict.fromkeys(connected(key, tied), key))
         return found
 
     @functools.cached_property
     def _renamed(self) -> dict[str, list[str]]:
         """Name -> the `as` names under which files import it."""
         pairs = sorted({pair for facts in self._facts.values() for pair in facts.renamed})
-        return _inverted((new, [old]) for old, new in pairs)
+        return inverted((new, [old]) for old, new in pairs)
 
     @functools.cached_property
     def _new_names(self) -> set[str]:
@@ -411,7 +417,7 @@ class SymbolIndex:
     @functools.cached_property
     def _importing(self) -> dict[str, list[str]]:
         """Name -> the files that import something of that name."""
-        return _inverted(
+        return inverted(
             (key, dict.fromkeys(ref.rpartition(".")[2] for ref in facts.imports))
             for key, facts in sorted(self._facts.items())
         )
@@ -419,7 +425,7 @@ class SymbolIndex:
     @functools.cached_property
     def _handing(self) -> dict[str, list[str]]:
         """Name -> the files that import something of that name and pass it on."""
-        return _inverted((key, sorted(facts.handed)) for key, facts in sorted(self._facts.items()))
+        return inverted((key, sorted(facts.handed)) for key, facts in sorted(self._facts.items()))
 
     @functools.cached_property
     def _step_names(self) -> frozenset[str]:
@@ -429,20 +435,24 @@ class SymbolIndex:
     @functools.cached_property
     def _topics(self) -> dict[str, frozenset[str]]:
         """File -> the topics of all files that are connected to it by imports or by a package, tests included."""
-        tied: dict[str, set[str]] = {}
-        for key in self._facts:
-            package = self.modules.package_of(key)
-            for other in (*self.imported_files(key), *(() if package is None else (package,))):
-                tied.setdefault(key, set()).add(other)
-                tied.setdefault(other, set()).add(key)
+        tied = self._tied(self._facts)
         found: dict[str, frozenset[str]] = {}
         for key in self._facts:
             if key in found:
                 continue
-            files = [each for each in _connected(key, tied) if each in self._facts]
+            files = [each for each in connected(key, tied) if each in self._facts]
             topics = frozenset().union(*(self._facts[each].topics for each in files))
             found.update(dict.fromkeys(files, topics))
         return found
+
+    def _tied(self, files: Iterable[str]) -> dict[str, set[str]]:
+        """File -> the files that imports of these files, or their packages, connect with it."""
+        tied: dict[str, set[str]] = {}
+        for key in files:
+            for other in (*self.imported_files(key), *filter(None, (self.modules.package_of(key),))):
+                tied.setdefault(key, set()).add(other)
+                tied.setdefault(other, set()).add(key)
+        return tied
 
     @functools.cached_property
     def _near_metrics(self) -> set[str]:
@@ -478,21 +488,3 @@ class SymbolIndex:
                     found.add(key)
                     pending.append(key)
         return found
-
-
-def _connected(key: str, tied: Mapping[str, set[str]]) -> set[str]:
-    """The file, and the files that are tied to it over any number of others."""
-    group, pending = {key}, [key]
-    while pending:
-        new = tied.get(pending.pop(), set()) - group
-        group |= new
-        pending += new
-    return group
-
-
-def _inverted(table: Iterator[tuple[str, Iterable[str]]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for key, names in table:
-        for name in names:
-            found.setdefault(name, []).append(key)
-    return found
