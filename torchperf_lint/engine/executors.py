@@ -226,5 +226,6 @@ def calm_collector() -> Iterator[None]:
     try:
         yield
     finally:
+        gc.freeze()  # what is young would be collected at once by the lower thresholds: all that the run knows
         gc.set_threshold(*thresholds)
         gc.unfreeze()

@@ -98,6 +98,9 @@ class Loops:
 
     def loader_in(self, iterable: ast.expr, function: FunctionInfo) -> str | None:
         """The text of the loader that an iterable iterates over, through enumerate, tqdm, zip and the like."""
+        called = last_name(iterable.func) if isinstance(iterable, ast.Call) else None
+        if isinstance(iterable, ast.Call) and called in ("range", "len", "trange"):
+            return self._counted(iterable, function) if called == "range" else None
         value = self.inference.frame_value(function, iterable)
         if value.kind is Kind.LOADER or (value.cls is not None and "DataLoader" in value.cls.name):
             return _loader_text(iterable)
@@ -107,9 +110,6 @@ class Loops:
         if isinstance(iterable, ast.IfExp):
             return self.loader_in(iterable.body, function) or self.loader_in(iterable.orelse, function)
         if isinstance(iterable, ast.Call):
-            called = last_name(iterable.func)
-            if called in ("range", "len", "trange"):
-                return self._counted(iterable, function) if called == "range" else None
             if isinstance(iterable.func, ast.Attribute) and called in ("items", "values", "keys"):
                 return None
             if value.kind is Kind.UNKNOWN and conventions.GIVES_BATCHES.search(called or ""):
