@@ -440,7 +440,9 @@ class ExecutionFrequency:
                 return False
             if field == "body" and waits_for_interval(test, block):
                 return True
-            return is_sampling_guard(test, field == "body", self._lookup(function), self._once(parent, block))
+            if not is_sampling_guard(test, field == "body", self._lookup(function), self._once(parent, block)):
+                return False
+            return field != "body" or not self.loops.steps_only_in(parent, function)
 
         return self.recorder.kept(self._guards, (parent, field), answer)
 

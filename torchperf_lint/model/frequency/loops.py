@@ -12,6 +12,7 @@ from torchperf_lint.model.callgraph import hierarchy
 from torchperf_lint.model.domain.frequency import Loop, LoopInfo, LoopKind
 from torchperf_lint.model.domain.values import Kind, Registry
 from torchperf_lint.model.frequency import rollouts
+from torchperf_lint.model.frequency.generators import moved_by
 from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.syntax.iterables import counted, is_listed, stride, walked
@@ -77,6 +78,9 @@ class Loops:
                 return LoopInfo(LoopKind.BATCH, "this loop runs the model on one item per pass", False)
             if self._moves_batches(loop, function):
                 return LoopInfo(LoopKind.BATCH, "this loop moves one item per pass to the device, for the model", False)
+            generated = moved_by(self.inference, loop, function) if _names_batches(loop.iter) else None
+            if generated is not None:
+                return LoopInfo(LoopKind.BATCH, f"this loop takes a batch per pass from `{generated}`", False)
             indexed = self._indexed(loop, function)
             if indexed is not None:
                 return LoopInfo(LoopKind.BATCH, f"this loop runs the model on one item of `{indexed}` per pass", False)
@@ -206,6 +210,18 @@ class Loops:
             given = record.call.args[:1]
             return any(self.inference.frame_value(function, each).kind is Kind.OPTIMIZER for each in given)
         return func.attr in _STEP and self.inference.frame_value(function, func.value).kind in _STEP_RECEIVERS
+
+    def steps_only_in(self, branch: ast.If, function: FunctionInfo) -> bool:
+        """Whether all training steps of the pass are in the body of a branch: what runs there runs in every step.
+
+        `if t % train_every == 0: agent.update()`, where the other passes only collect data.
+        """
+        around = next(iter(self.enclosing(branch)), None)
+        calls = [record for record, loop in self._training_calls(function) if loop is around]
+        places = [record.place.outwards() for record in calls if not self._takes_step(record, function)]
+        return bool(places) and all(
+            any(place.parent is branch and place.field == "body" for place in outwards) for outwards in places
+        )
 
     def _names_of_steps(self) -> frozenset[str]:
         """Names of functions that call `backward`: those in this file, and those anywhere that this file calls."""
