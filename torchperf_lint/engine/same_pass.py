@@ -13,7 +13,7 @@ from torchperf_lint.model.syntax.names import last_name
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from torchperf_lint.model import Model
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Place
@@ -29,30 +29,46 @@ _OF_STEP = frozenset({"forward", "__init__", "__call__"})
 
 def slow_call(model: Model, statement: ast.stmt, node: ast.expr | None) -> CallRecord | None:
     """A call beside a part of a statement that takes seconds: it generates, saves, or goes over a whole loader."""
-    return _beside(model, statement, node, lambda record: _leads_to_slow(model, record))
+    function = model.place_of(statement).function
+    return _beside(
+        model, statement, node, model.remember(("slow calls", function), lambda: _slow_calls(model, function))
+    )
 
 
 def host_work(model: Model, statement: ast.stmt, node: ast.expr | None) -> CallRecord | None:
     """A call beside a part of a statement that works on the host, on the results of a step."""
-    return _beside(model, statement, node, lambda record: _works_on_host(model, record))
+    function = model.place_of(statement).function
+    work = model.remember(("host work", function), lambda: set(_host_work(model, function)))
+    return _beside(model, statement, node, work)
 
 
-def _beside(
-    model: Model, statement: ast.stmt, node: ast.expr | None, is_one: Callable[[CallRecord], bool]
-) -> CallRecord | None:
-    """The first such call that a pass with the part of a statement runs, outside that part."""
+def _beside(model: Model, statement: ast.stmt, node: ast.expr | None, calls: set[ast.Call]) -> CallRecord | None:
+    """The first of these calls that a pass with the part of a statement runs, outside that part."""
     place = model.place_of(statement)
-    inside = set() if node is None else set(subtree(node))
-    run = _run(place.function, _of_pass(model, place))
-    return next((record for record in run if record.call not in inside and is_one(record)), None)
+    inside = set(subtree(node)) if calls and node is not None else set()
+    return next(
+        (
+            record
+            for record in (_run(place.function, _of_pass(model, place)) if calls else ())
+            if record.call in calls and record.call not in inside
+        ),
+        None,
+    )
 
 
-def _works_on_host(model: Model, record: CallRecord) -> bool:
-    """Whether the call is of what works on the host alone."""
-    callee = model.callee(record)
-    is_named_so = last_name(record.call.func) in host_work_names.WORKS and callee.function is None
-    library = (callee.ref or "").partition(".")[0] if callee.kind is Kind.LIBRARY else ""
-    return is_named_so or library in host_work_names.WORKING_LIBRARIES
+def _host_work(model: Model, function: FunctionInfo) -> Iterator[ast.Call]:
+    """The calls in the function of what works on the host alone."""
+    for record in function.calls_made:
+        callee = model.callee(record)
+        is_named_so = last_name(record.call.func) in host_work_names.WORKS and callee.function is None
+        library = (callee.ref or "").partition(".")[0] if callee.kind is Kind.LIBRARY else ""
+        if is_named_so or library in host_work_names.WORKING_LIBRARIES:
+            yield record.call
+
+
+def _slow_calls(model: Model, function: FunctionInfo) -> set[ast.Call]:
+    """The calls in the function that take seconds."""
+    return {record.call for record in function.calls_made if _leads_to_slow(model, record)}
 
 
 def _of_pass(model: Model, place: Place) -> Iterator[ast.stmt]:
