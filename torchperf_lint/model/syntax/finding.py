@@ -56,13 +56,28 @@ def _calls_of_objects(index: Index) -> _Objects:
         if isinstance(made, ast.Call):
             found.setdefault(last_name(made.func) or "", []).append(record)
     for statement in index.places:
-        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
-            made_by = last_name(statement.value.func)
-            names = [name for name in map(last_name, statement.targets) if name is not None]
-            if made_by is not None:
-                names_made_by.setdefault(made_by, []).extend(names)
-                found.setdefault(made_by, []).extend(r for n in names for r in index.calls.get(n, ()))
+        for name, made_by in _names_of_objects(statement):
+            names_made_by.setdefault(made_by, []).append(name)
+            found.setdefault(made_by, []).extend(index.calls.get(name, ()))
     return found, names_made_by
+
+
+def _names_of_objects(statement: ast.stmt) -> Iterator[tuple[str, str]]:
+    """The names that a statement gives to what calls make, each with the callee's: `f, g = Cls(), Other()`."""
+    pairs: list[tuple[ast.expr, ast.expr]] = []
+    if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        pairs.append((statement.target, statement.value))
+    elif isinstance(statement, ast.Assign):
+        pairs += [(target, statement.value) for target in statement.targets]
+    for target, value in pairs:
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            pairs += zip(target.elts, value.elts, strict=False)
+        elif isinstance(value, ast.IfExp):
+            pairs += [(target, value.body), (target, value.orelse)]
+        elif isinstance(value, ast.Call):
+            name, made_by = last_name(target), last_name(value.func)
+            if name is not None and made_by is not None:
+                yield name, made_by
 
 
 def means_module_function(index: Index, name: str, caller: FunctionInfo, function: FunctionInfo) -> bool:
