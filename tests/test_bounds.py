@@ -12,6 +12,7 @@ from linting import ROOT, RULE_FIXTURES, load_fixture
 from test_model import revealed_in
 from test_projects import Case, load_case
 from torchperf_lint.config import Settings
+from torchperf_lint.engine import memory
 from torchperf_lint.idioms import caches
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.knowledge.hints import Hints
@@ -198,6 +199,7 @@ def test_projects(
 ) -> None:
     before = found_in(load_case(project), tmp_path / "before", monkeypatch)
     monkeypatch.setattr(bounds, name, low)
+    monkeypatch.setattr(memory, "SHARE", 0)  # no memory lets more than the bound stay loaded
     assert changes(before, found_in(load_case(project), tmp_path / "after", monkeypatch)) == (lost, gained)
 
 
