@@ -1,4 +1,4 @@
-"""Tensors that an object keeps on the host as plain attributes: `module.to(device)` does not move them."""
+"""Tensors that a module stores as plain attributes, so that `module.to(device)` leaves them on the host."""
 
 from __future__ import annotations
 
@@ -22,39 +22,31 @@ if TYPE_CHECKING:
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_PLAIN_BASES = frozenset({"object", "abc.ABC", "typing.Generic", "typing.Protocol"})
 _REGISTERS = ("register_buffer", "register_parameter", "setattr")
 _MOVING = ("_apply", "to", "cuda", "cpu")
 _REFILL = frozenset("append extend insert update setdefault pop popitem clear remove".split())
 
 
 class PlainTensor(NamedTuple):
-    """A tensor built on the host that a constructor, and no other code, binds to an attribute.
+    """A tensor built on the host that a module's constructor, and no other code, binds to an attribute.
 
-    `inside` says that the attribute is a list or a dict of such tensors, `in_module` that the object is a module.
+    `inside` says that the attribute is a list or a dict of such tensors.
     """
 
     name: str
     cls: ClassInfo
     stores: tuple[AttributeStore, ...]
     inside: bool
-    in_module: bool
 
 
 def plain_tensor(model: Model, path: str, moved: cst.BaseExpression, site: Site) -> PlainTensor | None:
-    """The tensor that `self.mask` names in a method, or one of `self.masks`; None for any other.
-
-    Its class is a module, or descends from no class of a library, which might move its attributes.
-    """
+    """The tensor that `self.mask` names in a method of a module, or one of `self.masks`; None for any other."""
     function = model.function_of(site)
     walked = None if "." in path else _walked(function, model.ast_of(moved))
     path = path if walked is None else walked
     owner, _, name = path.rpartition(".")
     cls = _class_around(function)
-    if cls is None or owner != _self_name(function):
-        return None
-    in_module = model.makes_modules(cls)
-    if not in_module and not _PLAIN_BASES.issuperset(model.library_bases(cls)):
+    if cls is None or owner != _self_name(function) or not model.makes_modules(cls):
         return None
     lineage = model.lineage(cls)
     holders = [each for each in lineage if name in each.attributes]
@@ -75,7 +67,7 @@ def plain_tensor(model: Model, path: str, moved: cst.BaseExpression, site: Site)
         value = model.value(moved)
         if not value.is_tensor or value.device is not Device.CPU or any(_is_refilled(each, name) for each in later):
             return None
-    return PlainTensor(name, holder, stores, inside, in_module)
+    return PlainTensor(name, holder, stores, inside)
 
 
 def _walked(function: FunctionInfo, use: ast.expr | None) -> str | None:
@@ -211,9 +203,7 @@ def _names(call: ast.Call, name: str) -> bool:
 
 def register(model: Model, tensor: PlainTensor) -> tuple[Edit, ...] | None:
     """Replace `self.mask = value` by `self.register_buffer("mask", value, persistent=False)`."""
-    if tensor.inside or not tensor.in_module or not model.has(tensor.cls):
-        return None
-    if _is_method(model, tensor) or _copy_is_written(model, tensor):
+    if tensor.inside or not model.has(tensor.cls) or _is_method(model, tensor) or _copy_is_written(model, tensor):
         return None
     edits: list[Edit] = []
     for store in tensor.stores:

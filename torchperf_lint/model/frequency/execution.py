@@ -16,7 +16,12 @@ from torchperf_lint.model.frequency import following, may_reach, receivers, sett
 from torchperf_lint.model.frequency.branches import Step, asks_types, calls_own_method, demands
 from torchperf_lint.model.frequency.first_pass import FirstPass
 from torchperf_lint.model.frequency.leaving import jump_at_end, leaves_but_for_errors, refuses_a_remainder
-from torchperf_lint.model.frequency.sampling_guards import bindings_in, is_sampling_guard, waits_for_interval
+from torchperf_lint.model.frequency.sampling_guards import (
+    bindings_in,
+    is_sampling_guard,
+    names_training_period,
+    waits_for_interval,
+)
 from torchperf_lint.model.project.dependencies import NOTHING, node_of
 from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
@@ -442,7 +447,7 @@ class ExecutionFrequency:
                 return True
             if not is_sampling_guard(test, field == "body", self._lookup(function), self._once(parent, block)):
                 return False
-            return field != "body" or not self.loops.steps_only_in(parent, function)
+            return not (field == "body" and names_training_period(test) and self.loops.steps_only_in(parent, function))
 
         return self.recorder.kept(self._guards, (parent, field), answer)
 

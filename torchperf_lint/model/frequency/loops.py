@@ -212,7 +212,7 @@ class Loops:
         return func.attr in _STEP and self.inference.frame_value(function, func.value).kind in _STEP_RECEIVERS
 
     def steps_only_in(self, branch: ast.If, function: FunctionInfo) -> bool:
-        """Whether all training steps of the pass are in the body of a branch: what runs there runs in every step.
+        """Whether all training steps of the pass are in the body of a branch.
 
         `if t % train_every == 0: agent.update()`, where the other passes only collect data.
         """

@@ -26,6 +26,9 @@ _COUNTER = re.compile(
     r"(^|_)(step|steps|iter|iters|iteration|batch|idx|index|count|counter|it|i|j|n|k|itr|num_updates|batch_i)$"
 )
 _PERIOD = re.compile(r"interval|period|freq|(^|_)every(_|$)|gap")
+_TRAINING_PERIOD = re.compile(
+    r"^(?:train|training|learn|learning|optimi[sz]e)_(?:every|freq|frequency|interval|period)$"
+)
 _FLAG = re.compile(
     r"^(should_|do_|need_|need|is_log|is_print|time_to_|to_log|will_|must_|log_now|log_this|print_)"
     r"|every_n|_every$|(^|_)(verbose|debug|debugging|debug_loss|visualize|end_of_epoch|is_last_batch|last_batch|should_log|should_stop)$"
@@ -101,6 +104,12 @@ def is_sampling_guard(
         flag, value = test.left, test.comparators[0].value  # type: ignore[attr-defined]
         return _is_rare(flag, taken == value, lookup, depth) or once(test, taken)
     return _is_rare(test, taken, lookup, depth) or once(test, taken)
+
+
+def names_training_period(test: ast.expr) -> bool:
+    """Whether the test asks for a period of training by its name: `t % args.train_every == 0`."""
+    names = (last_name(node) for node in subtree(test) if isinstance(node, (ast.Name, ast.Attribute)))
+    return any(_TRAINING_PERIOD.search(name or "") for name in names)
 
 
 def waits_for_interval(test: ast.expr, block: list[ast.stmt]) -> bool:

@@ -71,7 +71,8 @@ def _names_of_objects(statement: ast.stmt) -> Iterator[tuple[str, str]]:
         pairs += [(target, statement.value) for target in statement.targets]
     for target, value in pairs:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-            pairs += zip(target.elts, value.elts, strict=False)
+            is_plain = not any(isinstance(each, ast.Starred) for each in (*target.elts, *value.elts))
+            pairs += zip(target.elts, value.elts, strict=False) if is_plain else ()
         elif isinstance(value, ast.IfExp):
             pairs += [(target, value.body), (target, value.orelse)]
         elif isinstance(value, ast.Call):

@@ -1,4 +1,4 @@
-"""`self.mask.to(x.device)` in `forward`: a tensor that the object keeps on the host is copied in every call."""
+"""`self.mask.to(x.device)` in `forward`: a tensor that the module keeps on the host is copied in every call."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     code="TPL205",
     name="unregistered-buffer-transfer",
     category=Category.TRANSFER,
-    summary="a constant tensor is kept on the host, and is copied to the device in every call",
-    message="`{move}` copies `{path}` from the host{waits}, {where}: {kept}",
+    summary="a constant tensor of a module is not a buffer, and is copied to the device in every call",
+    message="`{move}` copies `{path}` from the host{waits}, {where}: it is no buffer",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
     assumes="the tensor may be cast with the module, and nothing writes to it or needs it on the host",
     triggers=((".to(", ".cuda(", ".type_as("), "__init__"),
 )
 def unregistered_buffer_transfer(model: Model) -> Iterator[Finding]:
-    """Moves, in every step, of a host tensor that a constructor bound to an attribute."""
+    """Moves, in every step, of a host tensor that a module's constructor bound to an attribute."""
     for move in hot_moves(model):
         path = shape.dotted(_whole(move.moved))
         if path is None or move.hot_path.loop is not None:
@@ -44,7 +44,6 @@ def unregistered_buffer_transfer(model: Model) -> Iterator[Finding]:
             "path": path,
             "waits": "" if move.non_blocking else " and waits",
             "where": move.hot_path.where,
-            "kept": "it is no buffer" if tensor.in_module else "the object keeps it there",
         }
         because = (kept_here(model, tensor), *move.hot_path.because)
         yield Finding(move.site, because, _register(model, tensor), fields)
