@@ -129,9 +129,14 @@ def _leaving(function: FunctionInfo, place: Place) -> list[tuple[int, ast.expr]]
         lambda: [
             (position, each.test)
             for position, each in enumerate(place.block)
-            if isinstance(each, ast.If) and isinstance(each.body[-1], _LEAVES)
+            if isinstance(each, ast.If) and _may_leave(each.body[-1])
         ],
     )
+
+
+def _may_leave(last: ast.stmt) -> bool:
+    """Whether the last statement of a block leaves, perhaps after another test."""
+    return isinstance(last, _LEAVES) or (isinstance(last, ast.If) and _may_leave(last.body[-1]))
 
 
 def _speaks_of(node: ast.AST, kept: str) -> bool:

@@ -8,22 +8,25 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.idioms.transfer.transfers import MOVERS
 from torchperf_lint.idioms.writes import writes_of
+from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
 from torchperf_lint.model.handles import dotted, last_name
+from torchperf_lint.syntax import cst, shape
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.handles import AttributeStore, ClassInfo, FunctionInfo
-    from torchperf_lint.syntax import cst
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _REGISTERS = ("register_buffer", "register_parameter", "setattr")
 _MOVING = ("_apply", "to", "cuda", "cpu")
+_COPIES = frozenset({"detach", "clone", "contiguous", "repeat"})
 _REFILL = frozenset("append extend insert update setdefault pop popitem clear remove".split())
 
 
@@ -37,6 +40,29 @@ class PlainTensor(NamedTuple):
     cls: ClassInfo
     stores: tuple[AttributeStore, ...]
     inside: bool
+
+
+def kept_path(moved: cst.BaseExpression) -> str | None:
+    """`self.table` of `self.table[:n].unsqueeze(0).float()`."""
+    node = moved
+    while True:
+        if isinstance(node, cst.Subscript):
+            node = node.value
+        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and _is_same(node.func.attr.value):
+            node = node.func.value
+        else:
+            return shape.dotted(node)
+
+
+def _is_same(method: str) -> bool:
+    """Whether the result of the method is what it is called on, in another form."""
+    return method in torch_api.VIEW_METHODS or method in torch_api.DTYPE_METHODS or method in _COPIES
+
+
+def kept_by_module(model: Model, move: Move) -> PlainTensor | None:
+    """The tensor that a module keeps on the host, and that a function without a loop moves; None for any other."""
+    path = kept_path(move.moved)
+    return None if path is None or move.hot_path.loop is not None else plain_tensor(model, path, move.moved, move.site)
 
 
 def plain_tensor(model: Model, path: str, moved: cst.BaseExpression, site: Site) -> PlainTensor | None:

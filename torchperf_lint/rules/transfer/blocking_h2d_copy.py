@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.transfer import pinned_copies
+from torchperf_lint.idioms.transfer.host_data import copies_host_data
 from torchperf_lint.idioms.transfer.options import waits_by_default
 from torchperf_lint.idioms.transfer.roundtrips import comes_from_there
 from torchperf_lint.idioms.transfer.transfers import hot_moves
@@ -39,7 +40,7 @@ _COPIED = frozenset({NoFix.NOT_PINNED, NoFix.MAY_BE_WRITTEN})
     code="TPL203",
     name="blocking-h2d-copy",
     category=Category.TRANSFER,
-    summary="a batch is copied to the device while the host waits",
+    summary="a batch, or a part of host data, is copied to the device while the host waits",
     message="`{copy}` makes the host wait until the copy is done, {where}",
     severity=Severity.ERROR,
     works_first=True,
@@ -48,9 +49,10 @@ _COPIED = frozenset({NoFix.NOT_PINNED, NoFix.MAY_BE_WRITTEN})
     triggers=((".to(", ".cuda("),),
 )
 def blocking_h2d_copy(model: Model) -> Iterator[Finding]:
-    """Moves of a loader's batch (or a part of it) without `non_blocking`, or with an option that stays off."""
+    """Moves of a loader's batch, or of other host data, without `non_blocking`, or with an option that stays off."""
     for move in hot_moves(model):
-        if move.like or not is_host_batch(model.value(move.moved)) or comes_from_there(model, move):
+        is_batch = is_host_batch(model.value(move.moved))
+        if move.like or not (is_batch or copies_host_data(model, move)) or comes_from_there(model, move):
             continue
         option = waits_by_default(model, move) if move.non_blocking else None
         if move.non_blocking and option is None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms import placing, surroundings
+from torchperf_lint.idioms.transfer.invariants import invariant_path
 from torchperf_lint.idioms.transfer.transfers import hot_moves
-from torchperf_lint.idioms.writes import handed_to_writer, taken_back, writes_in_place
-from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.domain.values import Device, Kind
+from torchperf_lint.idioms.writes import handed_to_writer, writes_in_place
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 def loop_invariant_transfer(model: Model) -> Iterator[Finding]:
     """Moves in a batch loop of objects that the loop neither rebinds, nor writes, nor moves back to the host."""
     for move in hot_moves(model):
-        path = shape.dotted(move.moved)
-        if move.hot_path.loop is None or path is None or not _stays_on_host(model, move, path):
+        path = invariant_path(model, move)
+        if path is None:
             continue
         is_module = model.value(move.moved).kind in (Kind.MODULE, Kind.METRIC)
         fields = {
@@ -45,27 +45,6 @@ def loop_invariant_transfer(model: Model) -> Iterator[Finding]:
             "name": path,
         }
         yield Finding(move.site, move.hot_path.because, _hoist(model, move, path, is_module), fields)
-
-
-def _stays_on_host(model: Model, move: Move, path: str) -> bool:
-    """Whether the object is on the host in every pass."""
-    value = model.value(move.moved)
-    is_module = value.kind in (Kind.MODULE, Kind.METRIC)
-    is_host_tensor = value.kind is Kind.TENSOR and value.device is Device.CPU
-    if not (is_module or is_host_tensor) or surroundings.binds_on_way(model, move.hot_path, path):
-        return False
-    changed = taken_back(model, path, move.site) or writes_in_place(model, path, move.site)
-    return not changed and (is_module or not _is_trained(model, path))
-
-
-def _is_trained(model: Model, path: str) -> bool:
-    """Whether the file requires a gradient of the tensor: then an optimizer writes it, and a copy becomes stale."""
-    factories = model.calls(*sorted(torch_api.FACTORIES))
-    made = (site for site in factories if shape.argument(site.node, "requires_grad") is not None)
-    asked = model.method_calls("requires_grad_")
-    assignments = (model.parent(site.node) for site in (*made, *asked))
-    targets = (target.target for each in assignments if isinstance(each, cst.Assign) for target in each.targets)
-    return model.code.names(f"{path}.requires_grad", f"{path}.requires_grad_") or path in map(shape.dotted, targets)
 
 
 def _hoist(model: Model, move: Move, path: str, is_module: bool) -> Fix | None:

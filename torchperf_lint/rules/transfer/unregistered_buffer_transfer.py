@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms.caches import filled_once
-from torchperf_lint.idioms.transfer.buffers import kept_here, plain_tensor, read_on_host, register
+from torchperf_lint.idioms.transfer.buffers import kept_by_module, kept_here, kept_path, read_on_host, register
 from torchperf_lint.idioms.transfer.transfers import hot_moves
-from torchperf_lint.knowledge import torch_api
-from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,37 +31,17 @@ if TYPE_CHECKING:
 def unregistered_buffer_transfer(model: Model) -> Iterator[Finding]:
     """Moves, in every step, of a host tensor that a module's constructor bound to an attribute."""
     for move in hot_moves(model):
-        path = shape.dotted(_whole(move.moved))
-        if path is None or move.hot_path.loop is not None:
-            continue
-        tensor = plain_tensor(model, path, move.moved, move.site)
+        tensor = kept_by_module(model, move)
         if tensor is None or filled_once(model, move.site):
             continue
         fields = {
             "move": model.brief(move.site.node),
-            "path": path,
+            "path": kept_path(move.moved),
             "waits": "" if move.non_blocking else " and waits",
             "where": move.hot_path.where,
         }
         because = (kept_here(model, tensor), *move.hot_path.because)
         yield Finding(move.site, because, _register(model, tensor), fields)
-
-
-def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
-    """`self.table` of `self.table[:n].unsqueeze(0).float()`."""
-    while True:
-        if isinstance(node, cst.Subscript):
-            node = node.value
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            name = node.func.attr.value
-            if name not in torch_api.VIEW_METHODS and name not in torch_api.DTYPE_METHODS and name not in _COPIES:
-                return node
-            node = node.func.value
-        else:
-            return node
-
-
-_COPIES = frozenset({"detach", "clone", "contiguous", "repeat"})
 
 
 def _register(model: Model, tensor: PlainTensor) -> Fix | None:

@@ -1,0 +1,81 @@
+"""Tensors of the host that every step copies to the device, where no loader is shown to have made them."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.idioms.caches import filled_once
+from torchperf_lint.idioms.transfer.buffers import kept_by_module
+from torchperf_lint.idioms.transfer.construction import built_on_host, makers_on_host, table_moved
+from torchperf_lint.idioms.transfer.invariants import invariant_path
+from torchperf_lint.model.domain.frequency import Frequency
+from torchperf_lint.model.domain.values import Device, Kind
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from torchperf_lint.idioms.transfer.transfers import Move
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.handles import FunctionInfo
+
+_FETCHING = frozenset("cpu numpy tolist item".split())
+
+
+def copies_host_data(model: Model, move: Move) -> bool:
+    """Whether the move copies a tensor that is shown to be on the host, and is no matter of a more special rule.
+
+    These are about what the step itself builds, what a module keeps, and what the loop never changes. An observation
+    of an environment has to be copied before the model can answer it, and what it answers is waited for anyway.
+    """
+    value = model.value(move.moved)
+    if value.kind is not Kind.TENSOR or value.device is not Device.CPU or value.mixed:
+        return False
+    if move.hot_path.frequency is Frequency.ROLLOUT_LOOP or built_on_host(model, move.moved) is not None:
+        return False
+    if _comes_from_device(model, move):
+        return False
+    has_own_rule = invariant_path(model, move) or kept_by_module(model, move) or table_moved(model, move)
+    return not has_own_rule and not makers_on_host(model, move) and not filled_once(model, move.site)
+
+
+def _comes_from_device(model: Model, move: Move) -> bool:
+    """Whether the function fetches from the device what the tensor is computed from: it works on the host on purpose."""
+    function, moved = model.function_of(move.site), model.ast_of(move.moved)
+    waiting, seen = [] if moved is None else [moved], set[str]()
+    while waiting:
+        for node in subtree(waiting.pop()):
+            if isinstance(node, ast.Call) and _fetches(node):
+                return True
+            if isinstance(node, ast.Name) and node.id not in seen:
+                seen.add(node.id)
+                waiting += _sources(function).get(node.id, ())
+    return False
+
+
+def _sources(function: FunctionInfo) -> dict[str, list[ast.expr]]:
+    """By name, the expressions that assignments and loops of the function give it, as a whole or in parts."""
+    return function.note(("sources", function), lambda: _sources_in(function))
+
+
+def _sources_in(function: FunctionInfo) -> dict[str, list[ast.expr]]:
+    found: dict[str, list[ast.expr]] = {}
+    for node in function.nodes:
+        if isinstance(node, ast.Assign):
+            targets, source = node.targets, node.value
+        elif isinstance(node, (ast.AugAssign, ast.NamedExpr, ast.AnnAssign)) and node.value is not None:
+            targets, source = [node.target], node.value
+        elif isinstance(node, (ast.For, ast.comprehension)):
+            targets, source = [node.target], node.iter
+        else:
+            continue
+        for each in (part for target in targets for part in subtree(target) if isinstance(part, ast.Name)):
+            found.setdefault(each.id, []).append(source)
+    return found
+
+
+def _fetches(call: ast.Call) -> bool:
+    """`x.cpu()`, `x.to("cpu")` or `x.tolist()`, by the name: what is on the host already is no common receiver."""
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    to_host = [each for each in call.args if isinstance(each, ast.Constant) and each.value == "cpu"]
+    return call.func.attr in _FETCHING or (call.func.attr == "to" and bool(to_host))
