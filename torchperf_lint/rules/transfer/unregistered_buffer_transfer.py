@@ -36,7 +36,7 @@ def unregistered_buffer_transfer(model: Model) -> Iterator[Finding]:
             continue
         fields = {
             "move": model.brief(move.site.node),
-            "path": kept_path(move.moved),
+            "path": kept_path(move.moved) or tensor.name,
             "waits": "" if move.non_blocking else " and waits",
             "where": move.hot_path.where,
         }
