@@ -136,8 +136,9 @@ def _repeated(model: Model, statement: ast.stmt, node: ast.expr | None) -> Rate:
 
 def _inner_iterables(model: Model, statement: ast.stmt, node: ast.expr | None) -> Iterator[ast.expr | None]:
     """What the loops and comprehensions inside the step go over; None for a `while`."""
+    hot_path = model.hot_path_of(statement)
     for loop in model.place_of(statement).loops():
-        if model.loop_info(loop).kind is not LoopKind.OTHER:
+        if model.loop_info(loop).kind is not LoopKind.OTHER or (hot_path is not None and loop is hot_path.loop):
             break
         if not isinstance(loop.body[-1], ast.Break):
             yield None if isinstance(loop, ast.While) else loop.iter

@@ -10,6 +10,7 @@ from torchperf_lint.engine.declare import Category
 from torchperf_lint.engine.device_queue import Queue, has_several_queues
 from torchperf_lint.engine.drained import waited_before
 from torchperf_lint.engine.findings import Because, Loss, Severity
+from torchperf_lint.model.domain.frequency import Frequency
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -56,7 +57,9 @@ def _reasons(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Iterator[Low
         yield drained
     if hot_path.evaluates:
         row = hot_path.because[-1] if hot_path.because else Because(here.statement.lineno, "")
-        yield Lowered(Severity.WARNING, Because(row.row, "nothing but evaluations is seen to run this", row.path))
+        infers = hot_path.frequency is Frequency.INFERENCE_LOOP
+        text = "no training is seen to run this" if infers else "nothing but evaluations is seen to run this"
+        yield Lowered(Severity.WARNING, Because(row.row, text, row.path))
         work = next(filter(None, (same_pass.host_work(*each) for each in way)), None)
         if work is not None:
             text = f"`{ast.unparse(work.call.func)}(...)` works on the host in the same pass of the evaluation"

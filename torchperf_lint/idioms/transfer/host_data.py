@@ -39,7 +39,7 @@ def copies_host_data(model: Model, move: Move) -> bool:
 
 
 def _comes_from_device(model: Model, move: Move) -> bool:
-    """Whether the function fetches from the device what it computes the tensor from: it works on the host on purpose."""
+    """Whether the function fetches from the device what the tensor is computed from, to work on the host."""
     function, moved = model.function_of(move.site), model.ast_of(move.moved)
     waiting, seen = [] if moved is None else [moved], set[str]()
     while waiting:

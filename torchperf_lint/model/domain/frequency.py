@@ -32,6 +32,9 @@ class Frequency(enum.Enum):
     BATCH_LOOP = enum.auto()
     """Any other loop over batches."""
 
+    INFERENCE_LOOP = enum.auto()
+    """A loop that runs a model on what an earlier pass made, where nothing else is known to repeat the statement."""
+
     HOOK = enum.auto()
     """A framework calls the function in every step."""
 
@@ -47,7 +50,11 @@ _LOOPS = {
     Frequency.EVALUATION_LOOP: "evaluation loop",
     Frequency.ROLLOUT_LOOP: "rollout loop",
     Frequency.BATCH_LOOP: "batch loop",
+    Frequency.INFERENCE_LOOP: "inference loop",
 }
+
+
+_EVALUATING = frozenset({Frequency.EVALUATION_LOOP, Frequency.INFERENCE_LOOP})
 
 
 class HotPath(NamedTuple):
@@ -68,8 +75,8 @@ class HotPath(NamedTuple):
 
     @property
     def evaluates(self) -> bool:
-        """Whether names, or the framework that calls it, indicate that an evaluation repeats it."""
-        return self.only_evaluates or self.frequency is Frequency.EVALUATION_LOOP or names_evaluation(self.function)
+        """Whether names, the loop, or the framework that calls it indicate that an evaluation repeats it."""
+        return self.only_evaluates or self.frequency in _EVALUATING or names_evaluation(self.function)
 
     @property
     def trains(self) -> bool:
@@ -115,9 +122,13 @@ class LoopKind(enum.Enum):
 
 
 class LoopInfo(NamedTuple):
-    """A classified loop, with the evidence for its kind."""
+    """A classified loop, with the evidence for its kind.
+
+    `infers` says that a loop of another kind than BATCH runs a model on what an earlier pass made.
+    """
 
     kind: LoopKind
     says: str
     trains: bool
     is_rollout: bool = False
+    infers: bool = False

@@ -282,8 +282,8 @@ class FrequencyQuestions(Protocol):
     def of_part(self, statement: ast.stmt, node: ast.expr) -> HotPath | None:
         """The same for an expression of the statement: in a lambda, what repeats the calls of that."""
 
-    def within(self, statement: ast.stmt, ignore_sampling: bool = False) -> HotPath | None:
-        """What repeats the statement within its own function."""
+    def within(self, statement: ast.stmt, ignore_sampling: bool = False, infers: bool = False) -> HotPath | None:
+        """What repeats the statement within its own function; with `infers`, an inference loop may."""
 
     def own_hot_path(self, function: FunctionInfo) -> HotPath | None:
         """What makes a function hot independently of its callers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because, Unproven
 from torchperf_lint.model import bounds
@@ -22,6 +22,7 @@ from torchperf_lint.model.frequency.sampling_guards import (
     names_training_period,
     waits_for_interval,
 )
+from torchperf_lint.model.frequency.ways import Way, Where, shortened
 from torchperf_lint.model.project.dependencies import NOTHING, node_of
 from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
@@ -39,30 +40,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo, Node
     from torchperf_lint.model.project.query_cache import QueryCache
     from torchperf_lint.model.syntax.index import CallSite
-
-
-class _Where(NamedTuple):
-    """A statement on the way outwards; `leaves` is how the program leaves the surroundings once it gets here."""
-
-    statement: ast.stmt
-    leaves: type | None
-    ignores_sampling: bool
-
-
-class _Way(NamedTuple):
-    """A function on the way from a statement up to what repeats it: the calls so far, the last one first to last.
-
-    `handed` are the calls that must lead to the function, because one of its arguments is what the way has called;
-    `asked` are the path conditions on the methods of one object that the way has come through last, and `needed` the
-    methods that this object must have.
-    """
-
-    function: FunctionInfo
-    steps: tuple[Step, ...] = ()
-    because: tuple[Because, ...] = ()
-    handed: tuple[Handing, ...] = ()
-    asked: frozenset[settings.Asked] = frozenset()
-    needed: receivers.Needed = frozenset()
 
 
 _AS_THE_FUNCTION = HotPath(None, Frequency.FUNCTION, ())
@@ -95,7 +72,7 @@ class ExecutionFrequency:
         self._sampled_parts: Memo[ast.expr, bool] = recorder.memo()
         self._first_skips: Memo[int, int] = recorder.memo()
         self._guards: Memo[tuple[ast.stmt, str], bool] = recorder.memo()
-        self._ways: Memo[_Where, HotPath | None] = recorder.memo()
+        self._ways: Memo[Where, HotPath | None] = recorder.memo()
         self._never_so: Memo[tuple[settings.Asked, ast.Call | None], bool] = recorder.memo()
         self._guarded_calls = guarded_calls
         self.reachability = known
@@ -152,14 +129,21 @@ class ExecutionFrequency:
         return self.recorder.kept(self._known, question, lambda: self._of(statement, ignore_sampling))
 
     def _of(self, statement: ast.stmt, ignore_sampling: bool) -> HotPath | None:
-        hot_path = self._per_step(statement, ignore_sampling)
-        return None if hot_path is None else hot_path._replace(each=self._each(statement))
+        hot_path = self._per_step(statement, ignore_sampling) or self._inferred(statement, ignore_sampling)
+        return None if hot_path is None else hot_path._replace(each=self._each(statement, hot_path.loop))
 
-    def _each(self, statement: ast.stmt) -> str:
+    def _inferred(self, statement: ast.stmt, ignore_sampling: bool) -> HotPath | None:
+        """The inference loop around a statement that nothing else repeats."""
+        if (hot_path := self.within(statement, ignore_sampling, infers=True)) in (None, _AS_THE_FUNCTION):
+            return None
+        reached = demands(statement, self.inference.index.places[statement].function, ()) is not None
+        return hot_path if reached or ignore_sampling else None
+
+    def _each(self, statement: ast.stmt, hot: ast.stmt | None) -> str:
         """The targets of the innermost `for` loop around the statement, if that loop is inside the step."""
         function = self.inference.index.places[statement].function
         for loop in self.loops.enclosing(statement):
-            if self.loops.classify(loop, function).kind is not LoopKind.OTHER:
+            if loop is hot or self.loops.classify(loop, function).kind is not LoopKind.OTHER:
                 return ""
             if isinstance(loop, ast.While) or isinstance(loop.body[-1], ast.Break):
                 continue
@@ -180,13 +164,13 @@ class ExecutionFrequency:
         question = (function, asked, statement if asks_types(statement, function) else None)
         return self.recorder.kept(self._by_function, question, lambda: self._search(statement, function, asked))
 
-    def within(self, statement: ast.stmt, ignore_sampling: bool = False) -> HotPath | None:
-        """The frequency of the statement within its own function."""
-        where = _Where(statement, None, ignore_sampling)
-        passed: list[tuple[_Where, Node]] = []
-        found: HotPath | _Where | None = where
+    def within(self, statement: ast.stmt, ignore_sampling: bool = False, infers: bool = False) -> HotPath | None:
+        """The frequency of the statement within its own function; with `infers`, inference loops repeat it, too."""
+        where = Where(statement, None, ignore_sampling, infers)
+        passed: list[tuple[Where, Node]] = []
+        found: HotPath | Where | None = where
         dependencies = NOTHING
-        while isinstance(found, _Where):
+        while isinstance(found, Where):
             where = found
             if where in self._ways:
                 found, dependencies = self._ways[where]
@@ -199,7 +183,7 @@ class ExecutionFrequency:
             self._ways[where] = found, dependencies
         return found
 
-    def _outwards(self, where: _Where) -> HotPath | _Where | None:
+    def _outwards(self, where: Where) -> HotPath | Where | None:
         """The frequency decided by the next block or loop around a statement, or the statement to continue at."""
         place = self.inference.index.places[where.statement]
         parent, leaves = place.parent, where.leaves
@@ -210,7 +194,7 @@ class ExecutionFrequency:
         if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
             if place.field == "body":
                 info = self.loops.classify(parent, place.function)
-                if info.kind is LoopKind.BATCH and leaves is None:
+                if (info.kind is LoopKind.BATCH or (where.infers and info.infers)) and leaves is None:
                     return self._loop_path(parent, place.function, info)
                 if info.kind in (LoopKind.BATCH, LoopKind.EPOCH):
                     return None
@@ -220,7 +204,7 @@ class ExecutionFrequency:
         elif isinstance(parent, ast.If) and leaves is None:
             leaves = jump_at_end(place.block)
             leaves = None if leaves is ast.Continue else leaves
-        return _Where(parent, leaves, where.ignores_sampling)
+        return where._replace(statement=parent, leaves=leaves)
 
     def sampled(self, statement: ast.stmt) -> bool:
         """Whether the statement would run in every step without a sampling guard around it."""
@@ -251,6 +235,8 @@ class ExecutionFrequency:
         is_asked = asked != demands(statement, function, ()) or asks_types(statement, function)
         if not is_asked or (around is None and self.within(statement) is not _AS_THE_FUNCTION):
             return False
+        if self._per_step(statement, ignore_sampling=False) is None and self.of(statement) is not None:
+            return False  # nothing but an inference loop repeats it, whoever calls the function
         return self._guarded_calls.ask(
             (self, call),
             lambda: self._search(statement, function, asked, call, start=around) is None,
@@ -292,12 +278,12 @@ class ExecutionFrequency:
         `start` is the lambda around what is asked for, which then is as hot as this.
 
         A chain whose arguments do not lead to the statement does not count. A chain from training wins over a
-        shorter one from evaluation.
+        shorter one from evaluation, and each of them over one from an inference loop.
         """
-        evaluation = likely = None
-        first = _Way(start or function, asked=settings.asked_of_object(function, asked))
+        evaluation = likely = inferred = None
+        first = Way(start or function, asked=settings.asked_of_object(function, asked))
         pending = deque([first])
-        unproven: deque[tuple[_Way, PossibleCall]] = deque()
+        unproven: deque[tuple[Way, PossibleCall]] = deque()
         seen: set[tuple[object, ...]] = {(function, asked, None, first[3:])}
         free = set[FunctionInfo]()  # those that were reached without a condition: another way to them finds no more
         while (pending or (unproven and evaluation is None)) and len(seen) <= bounds.MOST_CALLERS_OF_CALLERS:
@@ -310,7 +296,7 @@ class ExecutionFrequency:
             home = self.home(current)
             own = home.own_hot_path(current) if only is None and not required else None
             if own is not None:
-                found = own._replace(because=_shortened((*path, *own.because)))
+                found = own._replace(because=shortened((*path, *own.because)))
                 is_likely = isinstance(own.because[0], Unproven)
                 if not is_likely and not found.evaluates:
                     return found
@@ -318,10 +304,13 @@ class ExecutionFrequency:
             for call in home.calls_of(current, required) if only is None else [only]:
                 record, says, handed = call
                 there = self.home(record.function)
-                caller, hot_path = there.caller(record), None
+                caller, hot_path, inferring = there.caller(record), None, None
                 if there.entry_points.may_be_hot(record.statement):
                     in_function = None if caller.is_lambda else there.within(record.statement, ignore_sampling)
                     hot_path = _AS_THE_FUNCTION if caller.is_lambda else in_function
+                    if inferred is None and in_function in (None, _AS_THE_FUNCTION) and not caller.is_lambda:
+                        inferring = there.within(record.statement, ignore_sampling, infers=True)
+                        hot_path = inferring if hot_path is None and inferring is not _AS_THE_FUNCTION else hot_path
                 if hot_path is None:
                     continue
                 way = (*steps, Step(record, shows=not says and not current.is_lambda))
@@ -330,7 +319,7 @@ class ExecutionFrequency:
                 is_proven = is_proven or (only is None and calling.reaches(home.inference, record, current))
                 if only is None and not is_proven and not calling.may_be_by_hierarchy(home.inference, record, current):
                     continue
-                if hot_path is _AS_THE_FUNCTION and caller in free:
+                if hot_path is _AS_THE_FUNCTION and caller in free and inferring in (None, _AS_THE_FUNCTION):
                     continue
                 left = demands(statement, function, way, node)
                 if left is None:
@@ -358,8 +347,12 @@ class ExecutionFrequency:
                     before = path if plain is None else shown
                     text = says if plain is None else hierarchy.says(home.inference, plain, current)
                     shown = (*before, Unproven(record.node.lineno, text, record.function.index.path))
+                if inferring not in (None, _AS_THE_FUNCTION):
+                    inferred = inferring._replace(loop=None, because=shortened((*shown, *inferring.because)))
+                    if hot_path is inferring:
+                        continue
                 if hot_path is not _AS_THE_FUNCTION:
-                    found = hot_path._replace(loop=None, because=_shortened((*shown, *hot_path.because)))
+                    found = hot_path._replace(loop=None, because=shortened((*shown, *hot_path.because)))
                     if not found.evaluates:
                         return found
                     evaluation = evaluation or found
@@ -368,13 +361,13 @@ class ExecutionFrequency:
                 conditions = settings.asked_of_object(record.function, left) | (
                     asked_of_object if is_own else frozenset()
                 )
-                following_way = _Way(caller, way, shown, handed, conditions, now_needed)
+                following_way = Way(caller, way, shown, handed, conditions, now_needed)
                 if (question := (caller, left, record if typed else None, following_way[3:])) not in seen:
                     seen.add(question)
                     pending.append(following_way)
                     if plain is not None and not (left or typed or handed or conditions or now_needed):
                         free.add(caller)
-        return evaluation or likely
+        return evaluation or likely or inferred
 
     def caller(self, record: CallSite) -> FunctionInfo:
         """The function that makes a call of this file, or the lambda whose calls make it."""
@@ -421,8 +414,8 @@ class ExecutionFrequency:
         loader = self.loops.loader_in(loop.iter, function) if not isinstance(loop, ast.While) else None
         if info.trains:
             frequency = Frequency.TRAINING_LOOP
-        elif info.is_rollout:
-            frequency = Frequency.ROLLOUT_LOOP
+        elif info.is_rollout or info.infers:
+            frequency = Frequency.ROLLOUT_LOOP if info.is_rollout else Frequency.INFERENCE_LOOP
         elif names_evaluation(function.name) or names_evaluation(loader or ""):
             frequency = Frequency.EVALUATION_LOOP
         else:
@@ -483,14 +476,6 @@ class ExecutionFrequency:
         note = function.index.by_name if function.is_module else function.note
         bindings = note(("simple bindings", function), lambda: bindings_in(function))
         return lambda name: bindings.get(name, [])
-
-
-def _shortened(path: tuple[Because, ...]) -> tuple[Because, ...]:
-    """The evidence without the middle of a long path; what is not proven stays."""
-    if len(path) <= bounds.MOST_STEPS_SHOWN:
-        return path
-    middle = (step for step in path[bounds.MOST_STEPS_SHOWN - 2 : -2] if isinstance(step, Unproven))
-    return (*path[: bounds.MOST_STEPS_SHOWN - 2], *middle, *path[-2:])
 
 
 def _assigning(statement: ast.stmt, values: list[ast.expr]) -> list[ast.stmt]:

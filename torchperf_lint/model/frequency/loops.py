@@ -13,6 +13,22 @@ from torchperf_lint.model.domain.frequency import Loop, LoopInfo, LoopKind
 from torchperf_lint.model.domain.values import Kind, Registry
 from torchperf_lint.model.frequency import rollouts
 from torchperf_lint.model.frequency.generators import moved_by
+from torchperf_lint.model.frequency.inference_loops import fed_back
+from torchperf_lint.model.frequency.loop_bodies import (
+    call_text,
+    counts,
+    evaluates_between_steps,
+    is_name,
+    loader_text,
+    made_from,
+    made_of_item,
+    names_batches,
+    names_given,
+    names_model,
+    nexts,
+    speaks_of_dataset,
+    trains,
+)
 from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.syntax.iterables import counted, is_listed, stride, walked
@@ -21,8 +37,6 @@ from torchperf_lint.model.values.tensors import element_of
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from torchperf_lint.model.domain.interfaces import LoopQuestions, ValueQuestions
     from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo
@@ -61,11 +75,11 @@ class Loops:
         tries = not isinstance(loop, ast.While) and is_listed(loop.iter, function)
         # `for make in [resnet18, resnet50]: make()(x).sum().backward()` tries each once; it trains none.
         if training and not (tries and all(last_name(each.call.func) in _BACKWARD for each in training)):
-            called = _call_text(training[0])
+            called = call_text(training[0])
             return LoopInfo(LoopKind.BATCH, f"this loop trains: it calls `{called}` in every pass", True)
         stepped = rollouts.stepped_in(loop, function)
         if stepped is not None:
-            says = f"this loop steps an environment: it calls `{_call_text(stepped)}` in every pass"
+            says = f"this loop steps an environment: it calls `{call_text(stepped)}` in every pass"
             return LoopInfo(LoopKind.BATCH, says, False, is_rollout=True)
         taken = self._taken_by_next(loop, function)
         if taken is not None:
@@ -78,7 +92,7 @@ class Loops:
                 return LoopInfo(LoopKind.BATCH, "this loop runs the model on one item per pass", False)
             if self._moves_batches(loop, function):
                 return LoopInfo(LoopKind.BATCH, "this loop moves one item per pass to the device, for the model", False)
-            generated = moved_by(self.inference, loop, function) if _names_batches(loop.iter) else None
+            generated = moved_by(self.inference, loop, function) if names_batches(loop.iter) else None
             if generated is not None:
                 return LoopInfo(LoopKind.BATCH, f"this loop takes a batch per pass from `{generated}`", False)
             indexed = self._indexed(loop, function)
@@ -89,8 +103,13 @@ class Loops:
                 return LoopInfo(LoopKind.BATCH, f"this loop cuts `{cut}` into batches", False)
             if self._runs_in_batches(loop, function):
                 return LoopInfo(LoopKind.BATCH, "this loop runs the model on one batch per pass", False)
-        kind = LoopKind.EPOCH if self._holds_batches(loop, function) else LoopKind.OTHER
-        return LoopInfo(kind, "", False)
+        if self._holds_batches(loop, function):
+            return LoopInfo(LoopKind.EPOCH, "", False)
+        for record in fed_back(loop, function):
+            if self._runs_any_model(record, loop, function) or self._runs_part(record, function):
+                says = f"this loop runs `{call_text(record)}` on what an earlier pass made"
+                return LoopInfo(LoopKind.OTHER, says, False, infers=True)
+        return LoopInfo(LoopKind.OTHER, "", False)
 
     def _holds_batches(self, loop: Loop, function: FunctionInfo) -> bool:
         """Whether a loop over batches is inside this one."""
@@ -107,7 +126,7 @@ class Loops:
             return self._counted(iterable, function) if called == "range" else None
         value = self.inference.frame_value(function, iterable)
         if value.kind is Kind.LOADER or (value.cls is not None and "DataLoader" in value.cls.name):
-            return _loader_text(iterable)
+            return loader_text(iterable)
         name = last_name(iterable)
         if name is not None and name in self.loader_names:
             return name
@@ -117,7 +136,7 @@ class Loops:
             if isinstance(iterable.func, ast.Attribute) and called in ("items", "values", "keys"):
                 return None
             if value.kind is Kind.UNKNOWN and conventions.GIVES_BATCHES.search(called or ""):
-                return _loader_text(iterable.func)
+                return loader_text(iterable.func)
             given = [*iterable.args, *(keyword.value for keyword in iterable.keywords)]
             wrapper = called in conventions.LOADER_WRAPPERS or value.kind is not Kind.CONTAINER
             for argument in given if wrapper else ():
@@ -144,9 +163,9 @@ class Loops:
 
     def _taken_by_next(self, loop: Loop, function: FunctionInfo) -> str | None:
         """`for step in range(n): batch = next(batches)`: the text of the iterator over a loader; None without one."""
-        if not isinstance(loop, ast.While) and not _counts(loop):
+        if not isinstance(loop, ast.While) and not counts(loop):
             return None
-        for record, iterator in _nexts(function):
+        for record, iterator in nexts(function):
             if step_loop(record) is not loop or any(True for _ in record.place.tests(loop)):
                 continue
             value = self.inference.frame_value(function, iterator)
@@ -161,20 +180,20 @@ class Loops:
 
     def _indexed(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> str | None:
         """`for i in range(len(dataset)): model(dataset[i])`: the text of the dataset; None without one."""
-        if not isinstance(loop.target, ast.Name) or not any(map(_speaks_of_dataset, subtree(loop.iter))):
+        if not isinstance(loop.target, ast.Name) or not any(map(speaks_of_dataset, subtree(loop.iter))):
             return None
         for node in subtree(loop):
-            is_item = isinstance(node, ast.Subscript) and _names(node.slice, loop.target.id)
-            if is_item and _speaks_of_dataset(node.value) and self._is_run_on(loop, node, function):  # type: ignore[attr-defined, arg-type]
+            is_item = isinstance(node, ast.Subscript) and is_name(node.slice, loop.target.id)
+            if is_item and speaks_of_dataset(node.value) and self._is_run_on(loop, node, function):  # type: ignore[attr-defined, arg-type]
                 return dotted(node.value)  # type: ignore[attr-defined]
         return None
 
     def _is_run_on(self, loop: Loop, item: ast.expr, function: FunctionInfo) -> bool:
         """Whether the loop passes the item, or what it computes from it, to a model."""
         made: set[str] = set()
-        _made_from(loop, lambda node: node is item or (isinstance(node, ast.Name) and node.id in made), made)
+        made_from(loop, lambda node: node is item or (isinstance(node, ast.Name) and node.id in made), made)
         return any(
-            made & _names_given(record) or any(each is item for each in subtree(record.call))
+            made & names_given(record) or any(each is item for each in subtree(record.call))
             for record in function.calls_made
             if self._runs_model(record, loop, function)
         )
@@ -290,7 +309,7 @@ class Loops:
             if not isinstance(node, ast.Subscript):
                 continue
             index = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
-            if isinstance(index, ast.Slice) and index.upper is not None and _names(index.lower, loop.target.id):
+            if isinstance(index, ast.Slice) and index.upper is not None and is_name(index.lower, loop.target.id):
                 value = self.inference.frame_value(function, node.value)
                 if value.device.on_accelerator and (value.holds_tensors or value.kind is Kind.UNKNOWN):
                     return dotted(node.value) or "a tensor"
@@ -312,14 +331,14 @@ class Loops:
         called = last_name(iterable.func) if isinstance(iterable, ast.Call) else None
         runs = [record for record in function.calls_made if self._runs_model(record, loop, function)]
         if counted(iterable) is not None:
-            return bool(runs) and _evaluates_between_steps(function)
+            return bool(runs) and evaluates_between_steps(function)
         value = self.inference.frame_value(function, iterable)
-        if called in ("items", "values", "keys") or not _names_batches(iterable):
+        if called in ("items", "values", "keys") or not names_batches(iterable):
             return False
         if value.kind in (Kind.MODULE, Kind.TENSOR, Kind.NUMBER, Kind.STRING):
             return False
         targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
-        return any(targets & _names_given(record) for record in runs)
+        return any(targets & names_given(record) for record in runs)
 
     def _moves_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
         """`for batch in batches: batch = batch.to(device); scorer.score(models, batch)`: each item goes to a model."""
@@ -331,15 +350,15 @@ class Loops:
         if as_batches(item, loop.target, moved) != item:
             moving = [each for each in moved_in_loops(function) if loop in self.enclosing(each.statement)]
             return any(self._goes_there(each.call, function) for each in moving)
-        made = _made_of_item(loop)
+        made = made_of_item(loop)
         direct = [each for each in function.calls_made if loop in self.enclosing(each.statement)[:1]]
-        on_item = [record for record in direct if made & _names_given(record)]
-        is_named = _names_batches(loop.iter)
+        on_item = [record for record in direct if made & names_given(record)]
+        is_named = names_batches(loop.iter)
         runs = not self._is_in_loader_loop(loop, function) and any(
             self._runs_any_model(record, loop, function) for record in on_item
         )
-        runs = runs and not self._holds_batches(loop, function) and not any(map(_trains, direct))
-        if not runs and not (is_named and any(map(_names_model, on_item))):
+        runs = runs and not self._holds_batches(loop, function) and not any(map(trains, direct))
+        if not runs and not (is_named and any(map(names_model, on_item))):
             return False
         return any(self._moves(record.call, made, function) for record in direct)
 
@@ -378,6 +397,13 @@ class Loops:
         is_layer = callee.cls is None and (callee.ref or "").startswith("torch.nn.")
         named = callee.cls is not None or last_name(func) in conventions.MODEL_NAMES
         return callee.kind is Kind.MODULE and named and not is_layer
+
+    def _runs_part(self, record: CallRecord, function: FunctionInfo) -> bool:
+        """`model.decode(x)`: a method of a module, which the project defines."""
+        func = record.call.func
+        if not isinstance(func, ast.Attribute) or self.inference.frame_value(function, func).function is None:
+            return False
+        return self.inference.frame_value(function, func.value).kind is Kind.MODULE
 
     def _is_data_there(self, record: CallRecord, loop: ast.stmt, function: FunctionInfo) -> bool:
         """Whether a call in the loop makes a tensor on the accelerator, or moves one there."""
@@ -421,80 +447,3 @@ def _walks_parts(loop: ast.For | ast.AsyncFor, record: CallRecord) -> bool:
     receiver = dotted(func.value) if isinstance(func, ast.Attribute) else None
     targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
     return receiver is not None and receiver.partition(".")[0] in targets
-
-
-def _nexts(function: FunctionInfo) -> Iterator[tuple[CallRecord, ast.expr]]:
-    """The calls `next(x)` and `x.next()` in the function, each with `x`."""
-    for record in function.index.calls.get("next", ()):
-        func, given = record.call.func, record.call.args
-        if record.function is function and (given or isinstance(func, ast.Attribute)):
-            yield record, given[0] if given else func.value
-
-
-def _counts(loop: ast.For | ast.AsyncFor) -> bool:
-    """Whether the loop counts, also with a progress bar."""
-    node = walked(loop.iter)
-    return counted(node) is not None or (isinstance(node, ast.Call) and last_name(node.func) == "count")
-
-
-def _speaks_of_dataset(node: ast.AST) -> bool:
-    return isinstance(node, (ast.Name, ast.Attribute)) and "dataset" in (last_name(node) or "").lower()
-
-
-def _names(node: ast.expr | None, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
-
-
-def _evaluates_between_steps(function: FunctionInfo) -> bool:
-    """`model.eval()` and `model.train()` in one function: training pauses here to evaluate."""
-    return {"eval", "train"} <= {last_name(record.call.func) for record in function.calls_made if not record.call.args}
-
-
-def _names_given(record: CallRecord) -> set[str]:
-    given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
-    return {node.id for argument in given for node in subtree(argument) if isinstance(node, ast.Name)}
-
-
-def _made_of_item(loop: ast.For | ast.AsyncFor) -> set[str]:
-    """The names of the loop's item, and of what its body computes from it."""
-    made = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
-    _made_from(loop, lambda node: isinstance(node, ast.Name) and node.id in made, made)
-    return made
-
-
-def _made_from(loop: Loop, counts: Callable[[ast.AST], bool], made: set[str]) -> None:
-    """Add the names of what the loop's body computes from the nodes that count."""
-    assigned = [node for node in subtree(loop) if isinstance(node, ast.Assign)]
-    for _ in range(2):
-        for each in assigned:
-            if any(map(counts, subtree(each.value))):
-                made.update(
-                    name.id for target in each.targets for name in subtree(target) if isinstance(name, ast.Name)
-                )
-
-
-def _trains(record: CallRecord) -> bool:
-    """`self.train_phase(target)`: the call is a training of its own, by its name."""
-    return (last_name(record.call.func) or "").lower().startswith(("train", "fit"))
-
-
-def _names_model(record: CallRecord) -> bool:
-    """Whether the call takes a model, or several: `generator.generate(models, batch)`."""
-    given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
-    names = {last_name(each) or "" for each in given if isinstance(each, (ast.Name, ast.Attribute))}
-    return any(name in conventions.MODEL_NAMES or name.removesuffix("s") in conventions.MODEL_NAMES for name in names)
-
-
-def _names_batches(iterable: ast.expr) -> bool:
-    names = [last_name(node) or "" for node in subtree(iterable) if isinstance(node, (ast.Name, ast.Attribute))]
-    return any(word in name.lower() for name in names for word in ("batch", "data", "loader", "dataset", "iterator"))
-
-
-def _loader_text(iterable: ast.expr) -> str:
-    if isinstance(iterable, ast.Call) and iterable.args:
-        return _loader_text(iterable.args[0])
-    return dotted(iterable) or "the loader"
-
-
-def _call_text(record: CallRecord) -> str:
-    return f"{ast.unparse(record.call.func)}()"

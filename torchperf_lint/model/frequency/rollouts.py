@@ -28,6 +28,6 @@ def steps_environment(record: CallRecord) -> bool:
         return False
     unpacked = isinstance(statement, ast.Assign) and statement.value is record.call
     targets = statement.targets[0] if unpacked else None  # type: ignore[attr-defined]
-    if isinstance(targets, (ast.Tuple, ast.List)):
-        return len(targets.elts) in environments.RESULTS
+    if isinstance(targets, (ast.Tuple, ast.List)) and len(targets.elts) in environments.RESULTS:
+        return True
     return environments.NAMES.search((last_name(func.value) or "").lower()) is not None

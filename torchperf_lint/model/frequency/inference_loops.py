@@ -1,0 +1,83 @@
+"""Inference loops: each pass runs a model on what an earlier pass made, as in decoding or in reversing a diffusion."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge import torch_api
+from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.domain.frequency import Loop
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+
+_GROWS = frozenset("append extend add appendleft insert update copy_ add_".split())
+_METADATA = torch_api.METADATA_ATTRIBUTES | {"device"}
+_NO_INFERENCE = frozenset({"forward", "__init__"})
+
+
+def fed_back(loop: Loop, function: FunctionInfo) -> list[CallRecord]:
+    """The calls directly in the loop that get what they have returned in an earlier pass, or what was made of it.
+
+    None in `forward`, where such a loop is a part of the model, and none where the loop goes over what it calls.
+    """
+    if function.name in _NO_INFERENCE:
+        return []
+    calls = [record for record in function.calls_made if record.place.loops()[:1] == [loop]]
+    walked = set() if isinstance(loop, ast.While) else _names_in(loop.target)
+    if not calls or any(walked & _names_in(each.call.func) for each in calls):
+        return []
+    bound = [(made, read) for node in subtree(loop) if node is not loop for made, read in _bound_by(node)]
+    return [record for record in calls if _given(record) & _made_of(record, bound)]
+
+
+def _given(record: CallRecord) -> set[str]:
+    """The names whose values a call gets: not those that are asked for their shape, dtype or device alone."""
+    given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
+    asked = {
+        id(node.value)
+        for each in given
+        for node in subtree(each)
+        if isinstance(node, ast.Attribute) and node.attr in _METADATA
+    }
+    names = (node for each in given for node in subtree(each) if isinstance(node, ast.Name) and id(node) not in asked)
+    return {node.id for node in names}
+
+
+def _made_of(record: CallRecord, bound: list[tuple[set[str], set[str]]]) -> set[str]:
+    """The names that the loop binds to what the call returns, and to what it computes from that."""
+    made = {name for names, _ in _bound_by(record.statement) for name in names}
+    while True:
+        more = {name for names, read in bound if read & made for name in names} - made
+        if not more:
+            return made
+        made |= more
+
+
+def _bound_by(node: ast.AST) -> list[tuple[set[str], set[str]]]:
+    """The names that a statement binds, or whose objects it writes to, with those that it reads for that."""
+    if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and node.value is not None:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return [({name for target in targets for name in _stored(target)}, _names_in(node.value))]
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        return [(_stored(node.target), _names_in(node.iter))]
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and last_name(node.value.func) in _GROWS:
+        owner = dotted(node.value.func.value) if isinstance(node.value.func, ast.Attribute) else None
+        read = {name for each in node.value.args for name in _names_in(each)}
+        return [({owner.partition(".")[0]}, read)] if owner is not None else []
+    return []
+
+
+def _stored(target: ast.expr) -> set[str]:
+    """`x` of `x`, `x[i]` and `x, y`; nothing of `self.x`."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return {name for each in target.elts for name in _stored(each)}
+    while isinstance(target, (ast.Subscript, ast.Starred)):
+        target = target.value
+    return {target.id} if isinstance(target, ast.Name) else set()
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {each.id for each in subtree(node) if isinstance(each, ast.Name)}
