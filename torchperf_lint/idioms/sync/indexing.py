@@ -6,6 +6,7 @@ import ast
 import enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.engine.findings import Unproven
 from torchperf_lint.idioms.sync.shown import is_shown
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
 from torchperf_lint.syntax.tree import own_expressions
@@ -13,9 +14,13 @@ from torchperf_lint.syntax.tree import own_expressions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.handles import FunctionInfo
+
+
+_ASKS_MASKS = frozenset({"any", "all"})
 
 
 class Use(enum.Enum):
@@ -95,7 +100,11 @@ def hot_masks(model: Model) -> Iterator[tuple[Indexed, ast.expr]]:
     A number that is written through a mask is filled in by the device, which needs no count.
     """
     for indexed in hot_subscripts(model, _has_mask):
-        mask = next(part for part in indexed.parts if is_mask(indexed.value(part)))
+        mask = next(
+            (part for part in indexed.parts if is_mask(indexed.value(part)) or taken_for_mask(indexed, part)), None
+        )
+        if mask is None:
+            continue
         if indexed.use is Use.WRITTEN:
             value = UNKNOWN if indexed.given is None else indexed.value(indexed.given)
             if not value.is_tensor or not value.device.on_accelerator:
@@ -124,8 +133,43 @@ def _is_empty(model: Model, statement: ast.stmt, mask: ast.expr) -> bool:
 def _has_mask(node: ast.Subscript, values: Mapping[ast.expr, Value]) -> bool:
     held = values.get(node.value, UNKNOWN).kind
     return held not in (Kind.CONTAINER, Kind.NUMPY) and any(
-        is_mask(values.get(part, UNKNOWN)) for part in parts_of(node)
+        is_mask(values.get(part, UNKNOWN)) or _may_be_mask(part, values) for part in parts_of(node)
     )
+
+
+def _may_be_mask(part: ast.expr, values: Mapping[ast.expr, Value]) -> bool:
+    """Whether an index is a tensor on the accelerator, by a name, whose dtype is not known; or its inverse."""
+    value = values.get(part, UNKNOWN)
+    is_there = value.holds_tensors and value.device.on_accelerator
+    return _name_of(part) is not None and is_there and value.dtype is None and value.kind is not Kind.CONTAINER
+
+
+def _name_of(part: ast.expr) -> str | None:
+    """`mask` of `mask` and `~mask`."""
+    inner = part.operand if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Invert) else part
+    return inner.id if isinstance(inner, ast.Name) else None
+
+
+def taken_for_mask(indexed: Indexed, part: ast.expr) -> Because | None:
+    """Evidence that an index of unknown dtype is a mask: the function asks for `mask.any()`, or inverts it."""
+    function, name = indexed.function, _name_of(part)
+    if name is None or not _may_be_mask(part, indexed.values):
+        return None
+    return function.note(("taken for masks", function), lambda: _taken_for_masks(function)).get(name)
+
+
+def _taken_for_masks(function: FunctionInfo) -> dict[str, Because]:
+    """By name, the first place that takes a name for a mask."""
+    found: dict[str, Because] = {}
+    for node in function.nodes:
+        asked: ast.expr | None = None
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+            asked = node.operand
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ASKS_MASKS:
+            asked = node.func.value if not node.args else node.args[0]
+        if isinstance(asked, ast.Name):
+            found.setdefault(asked.id, Unproven(node.lineno, f"`{ast.unparse(node)}` takes `{asked.id}` for a mask"))  # type: ignore[attr-defined]
+    return found
 
 
 def is_mask(value: Value) -> bool:

@@ -35,17 +35,22 @@ _FILLS = ("masked_fill", "masked_fill_")
 )
 def boolean_mask_read(model: Model) -> Iterator[Finding]:
     """Reads and updates through a boolean mask, masked writes of device tensors, and `masked_fill` with such values."""
-    masks = [(indexed, mask, _over_all(model, indexed)) for indexed, mask in indexing.hot_masks(model)]
-    together = read_together(model, [(indexed, mask) for indexed, mask, fix in masks if isinstance(fix, NoFix)])
-    for indexed, mask, fix in masks:
-        because = (*indexed.value(mask).because, *indexed.hot_path.because)
+    masks = [
+        (indexed, mask, indexing.taken_for_mask(indexed, mask), _over_all(model, indexed))
+        for indexed, mask in indexing.hot_masks(model)
+    ]
+    known = [(indexed, mask) for indexed, mask, taken, fix in masks if isinstance(fix, NoFix) and taken is None]
+    together = read_together(model, known)
+    for indexed, mask, taken, fix in masks:
+        because = (*indexed.value(mask).because, *([taken] if taken else ()), *indexed.hot_path.because)
         often = "twice " if indexed.use is Use.UPDATED else ""
         fields = {
             "chosen": model.brief(indexed.site.node),
             "why": f"{often}to know how many elements the mask chooses",
             "where": indexed.hot_path.where,
         }
-        yield Finding(indexed.site, because, together.get(indexed.site.start, fix), fields)
+        best = NoFix.DTYPE_UNKNOWN if taken else together.get(indexed.site.start, fix)
+        yield Finding(indexed.site, because, best, fields)
     for site in model.method_calls(*_FILLS, hot=True):
         hot_path, shows = model.hot_path(site), _value_on_device(model, site.node)
         if hot_path is None or shows is None:
