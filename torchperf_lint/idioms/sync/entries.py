@@ -141,13 +141,17 @@ def _entry(function: FunctionInfo, node: ast.Name) -> _Entry | None:
 
 
 def _given(function: FunctionInfo, name: str) -> Iterator[ast.expr]:
-    """What plain assignments give to the name alone."""
+    """What assignments give to the name: `sums = ...`, and `sums, count = ..., 0`, but not `sums = other = ...`."""
     for node in function.nodes:
         if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
             continue
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if len(targets) == 1 and isinstance(targets[0], ast.Name) and targets[0].id == name:
-            yield node.value
+        pairs = [(targets[0], node.value)] if len(targets) == 1 else []
+        for target, value in pairs:
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+                pairs += zip(target.elts, value.elts, strict=True)
+            elif isinstance(target, ast.Name) and target.id == name:
+                yield value
 
 
 def _starts(model: Model, function: FunctionInfo, made: ast.expr) -> frozenset[type] | None:
@@ -200,7 +204,8 @@ def _summed(model: Model, read: HostRead, held: _Dict) -> Fix | NoFix:
     kept = _exactly(model, read, held)
     definitions: tuple[Edit, ...] | None = ()
     if kept is None:
-        later = put_off(model, read)
+        mine, _ = _beside(model, read, held)
+        later = put_off(model, read, to_float=held.start_of(mine.key) is float)
         if later is None or not scale.exact:
             return NoFix.DTYPE_UNKNOWN
         kept, definitions = later.kept, later.definitions

@@ -128,7 +128,8 @@ def _summed(
 
 def _told_as_it_runs(model: Model, read: HostRead, name: str, uses: NameUses) -> Fix | None:
     """A sum whose numbers are read at once where the program then shows that a sum on the device is not the same."""
-    scale, later = scale_of(model, read), put_off(model, read)
+    floats = all(type(use.constant) is float for use in uses.of("store"))
+    scale, later = scale_of(model, read), put_off(model, read, to_float=floats)
     if later is None or scale is None or not scale.exact:
         return None
     changed = edits.together(later.definitions, _summed(model, read, name, uses, later.kept, later.convert))
