@@ -5,11 +5,14 @@ and libraries) were written without a look at the linter, so they measure it whe
 mended for one of them is not measured by it any more. `--committed` prints the first run, which written.tsv keeps and
 nobody edits. Otherwise `--python` names a Python with torch, torchmetrics, tqdm, scipy, scikit-learn, einops,
 tensorboard, gymnasium and pytorch-lightning, and the programs run anew; `--lines` prints the lines that are missed.
+`--fixes` runs them before and after our fixes instead, prints the waits that are left and whether they print the same,
+and with `--lines` what differs; written_fixes.tsv keeps the first of these runs, which nobody edits either.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import json
 import os
@@ -19,12 +22,19 @@ import tarfile
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import written_fixes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 HERE = Path(__file__).parent
 PROGRAMS, TABLE = HERE / "written.tar.xz", HERE / "written.tsv"
 LINT = (sys.executable, "-m", "torchperf_lint")
 TIME_LIMIT = 600
+
+_Measured = TypeVar("_Measured")
 
 
 class Row(NamedTuple):
@@ -74,36 +84,82 @@ def tell(rows: list[Row]) -> None:
     print(f"findings on lines that ran and never waited: {sum(row.not_seen for row in rows)}")
 
 
+def tell_fixes(rows: list[written_fixes.Row]) -> None:
+    """Print the totals of the runs before and after fixes."""
+    for line in written_fixes.told(rows):
+        print(line)
+
+
+@contextlib.contextmanager
+def laid_out(texts: list[str]) -> Iterator[dict[str, Path]]:
+    """The folders of the programs with one of these texts in their names, by name, while the programs lie there."""
+    with tempfile.TemporaryDirectory(prefix="torchperf-lint-written-") as scratch, tarfile.open(PROGRAMS) as archive:
+        archive.extractall(scratch, filter="data")
+        folders = sorted(path.parent for path in Path(scratch).glob("*/*/main.py"))
+        names = {folder.relative_to(scratch).as_posix(): folder for folder in folders}
+        yield {name: folder for name, folder in names.items() if any(text in name for text in texts or [""])}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="*", metavar="TEXT", help="only programs with one of these in their names")
     parser.add_argument("--committed", action="store_true", help="run nothing, and print the first run")
     parser.add_argument("--python", default=sys.executable, metavar="FILE", help="the Python to run them with")
     parser.add_argument("--lines", action="store_true", help="print the waiting lines that are missed")
+    parser.add_argument("--fixes", action="store_true", help="run them before and after fixes, and compare")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="programs at a time")
     options = parser.parse_args()
     if options.committed:
         tell(recorded())
+        tell_fixes(written_fixes.recorded())
         return 0
-    with tempfile.TemporaryDirectory(prefix="torchperf-lint-written-") as scratch, tarfile.open(PROGRAMS) as archive:
-        archive.extractall(scratch, filter="data")
-        folders = sorted(path.parent for path in Path(scratch).glob("*/*/main.py"))
-        names = {folder: folder.relative_to(scratch).as_posix() for folder in folders}
-        chosen = [each for each in folders if any(text in names[each] for text in options.programs or [""])]
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
-            reports = list(threads.map(lambda folder: run(folder, options.python), chosen))
+    with laid_out(options.programs) as folders:
+        if options.fixes:
+            return fixes_measured(folders, options)
+        return findings_measured(folders, options)
+
+
+def findings_measured(folders: dict[str, Path], options: argparse.Namespace) -> int:
+    """Run the programs as they are, and tell what is found of their waits."""
     rows = []
-    for folder, report in zip(chosen, reports, strict=True):
+    for name, report in in_turn(folders, options.jobs, lambda name: run(folders[name], options.python)):
         if report["status"] != "ok":
-            print(f"{names[folder]} did not run: {report['error']}")
+            print(f"{name} did not run: {report['error']}")
             continue
-        rows.append(row_of(names[folder], report))
+        rows.append(row_of(name, report))
         for line in (line for loop in report["loops"] for line in loop["lines"]) if options.lines else ():
             if line["waits_per_step"] and not line["findings"]:
                 place, operators = line["location"], ",".join(each["name"] for each in line["operators"])
-                print(f"{names[folder]}/{place['filename']}:{place['row']} {line['waits_per_step']} {operators}")
+                print(f"{name}/{place['filename']}:{place['row']} {line['waits_per_step']} {operators}")
     if rows:
         tell(rows)
     return 0 if rows else 1
+
+
+def fixes_measured(folders: dict[str, Path], options: argparse.Namespace) -> int:
+    """Run the programs before and after fixes, and tell what these spare; the status is 1 where a safe one changes."""
+    rows = []
+    measure = written_fixes.measure
+    for name, measured in in_turn(folders, options.jobs, lambda name: measure(name, folders[name], options.python)):
+        if measured is None:
+            print(f"{name} did not run")
+            continue
+        rows.append(measured[0])
+        print(written_fixes.row_told(rows[-1]), flush=True)
+        for note in measured[1] if options.lines else ():
+            print(f"    {note}")
+    if rows:
+        tell_fixes(rows)
+    wrong = any(row.safe_prints != written_fixes.SAME or row.unsafe_prints == written_fixes.FAILS for row in rows)
+    return 0 if rows and not wrong else 1
+
+
+def in_turn(
+    folders: dict[str, Path], jobs: int, measure: Callable[[str], _Measured]
+) -> Iterator[tuple[str, _Measured]]:
+    """What each program gives, in order, some of them at a time."""
+    with ThreadPoolExecutor(jobs) as threads:
+        yield from zip(folders, threads.map(measure, folders), strict=True)
 
 
 if __name__ == "__main__":

@@ -37,3 +37,54 @@ def test_lines_that_wait_count_and_those_with_a_finding_are_found(script: Module
     ]
     report = {"loops": [{"lines": lines[:1]}, {"lines": lines[1:]}], "not_seen": [{}, {}]}
     assert script.row_of("a/b", report) == ("a/b", 2, 1, 2.5, 2.0, 2)
+
+
+def test_the_first_run_of_the_fixes_is_that_of_the_same_programs(script: ModuleType) -> None:
+    fixes = script.written_fixes
+    rows, known = fixes.recorded(), {row.program: row for row in script.recorded()}
+    assert {row.program for row in rows} == set(known)
+    assert all(row.safe <= row.waits and row.unsafe <= row.waits for row in rows)
+    assert all({row.safe_prints, row.unsafe_prints} <= set(fixes.VERDICTS) for row in rows)
+    assert [row.program for row in rows if row.safe_prints != fixes.SAME] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "alike"),
+    [
+        ("loss 0.1234 in epoch 3", "loss 0.1235 in epoch 3", True),
+        ("loss 0.1234", "loss 0.1434", False),
+        ("loss 1.2e-05", "loss 1.3e-05", True),
+        ("epoch 3", "epoch 4", False),
+        ("loss 0.5", "cost 0.5", False),
+        ("loss nan", "loss 0.5", False),
+    ],
+)
+def test_lines_are_alike_but_for_the_last_digits_of_numbers(
+    script: ModuleType, before: str, after: str, alike: bool
+) -> None:
+    assert script.written_fixes.nearly(before, after) is alike
+
+
+def test_what_a_fixed_program_prints_is_judged_by_its_lines(script: ModuleType) -> None:
+    fixes = script.written_fixes
+    printed = [fixes.Difference(fixes.PRINTED, f"[{row}]", "") for row in (1, 2)]
+    assert fixes.verdict_of([], "a\n", "a\n") == fixes.SAME
+    assert fixes.verdict_of(printed, "0.12\n3", "0.13\n3") == fixes.ROUNDED
+    assert fixes.verdict_of(printed, "0.12\n3", "0.13\n4") == fixes.DIFFERENT
+    assert fixes.verdict_of(printed, "0.12 in 1.5s\n3 ms", "0.12 in 2.5s\n4 ms") == fixes.SAME
+    assert fixes.verdict_of([fixes.Difference(fixes.PRINTED, "", "")], "a", "a\nb") == fixes.DIFFERENT
+
+
+def test_totals_tell_what_the_fixes_leave(script: ModuleType) -> None:
+    fixes = script.written_fixes
+    rows = [
+        fixes.Row("a/b", 4.0, 2.0, 1.0, fixes.SAME, fixes.ROUNDED),
+        fixes.Row("a/c", 6.0, 6.0, 6.0, fixes.SAME, fixes.FAILS),
+    ]
+    assert list(fixes.told(rows)) == [
+        "2 programs that ran, and wait 10 times per step",
+        "--fix leaves 8 waits per step: 20% less, 25% in the mean of the programs; 1 are left as they were",
+        "  they print the same: 2, other last digits: 0, something else: 0, no longer run: 0",
+        "--unsafe-fixes leaves 7 waits per step: 30% less, 38% in the mean of the programs; 1 are left as they were",
+        "  they print the same: 0, other last digits: 1, something else: 0, no longer run: 1",
+    ]

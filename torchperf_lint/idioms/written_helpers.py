@@ -79,6 +79,49 @@ SETTLED = Helper(
 )
 """What reads a sum of such numbers: one to which nothing was added is still the number that it began with."""
 
+ALL_SETTLED = Helper(
+    "_all_settled",
+    (
+        "def _all_settled(numbers):",
+        '    """The numbers that a list holds, as tensors or as they are; tensors of one kind are read at once."""',
+        "    kinds = {{(each.dtype, each.device) if isinstance(each, {torch}.Tensor) else None for each in numbers}}",
+        "    if len(kinds) == 1 and None not in kinds:",
+        "        return {torch}.cat([each.reshape(1) for each in numbers]).tolist()",
+        "    return [each.item() if isinstance(each, {torch}.Tensor) else each for each in numbers]",
+    ),
+)
+"""What reads a list of them, each as the number that `item()` gives: `tolist` of one dtype does the same."""
+
+ITEMS = Helper(
+    "_items",
+    (
+        "def _items(tensors):",
+        '    """`item()` of each tensor of a list or dict: one read for all, where they are of one kind."""',
+        "    if isinstance(tensors, dict):",
+        "        return dict(zip(tensors, _items(list(tensors.values()))))",
+        "    plain = all(type(each) in ({torch}.Tensor, {torch}.nn.Parameter) for each in tensors)",
+        "    if plain and not any(each.layout != {torch}.strided or each.is_quantized for each in tensors):",
+        "        if len({{(each.numel(), each.dtype, each.device) for each in tensors}}) == 1 == tensors[0].numel():",
+        "            return {torch}.cat([each.detach().reshape(1) for each in tensors]).tolist()",
+        "    return [each.item() for each in tensors]",
+    ),
+)
+"""What reads the tensors of a comprehension. What `tolist` would give otherwise, or not at all, is read one by one."""
+
+MATCHES = Helper(
+    "_matches",
+    (
+        "def _matches(first, second, mask):",
+        '    """`(first[mask] == second[mask]).sum()`; for one shape, without asking how many are chosen."""',
+        "    plain = all(type(each) is {torch}.Tensor for each in (first, second, mask))",
+        "    plain = plain and mask.dtype == {torch}.bool",
+        "    if plain and first.shape == second.shape == mask.shape and first.device == second.device == mask.device:",
+        "        return ((first == second) & mask).sum()",
+        "    return (first[mask] == second[mask]).sum()",
+    ),
+)
+"""What counts the matches that a mask chooses: the same `int64` of the same device, whatever the elements are."""
+
 STILL_TRUE = Helper(
     "_still_true",
     (
@@ -110,6 +153,10 @@ def defined(model: Model, helper: Helper, torch: str, used: ast.stmt) -> tuple[E
     if model.code.names(helper.name):
         return None
     return edits.together(placing.above_definitions(model, text, {torch}, used))
+
+
+READERS = (DEFERRED, SETTLED, ALL_SETTLED, ITEMS)
+"""Those that read numbers, each only where it has to."""
 
 
 def stands_in(model: Model, site: Site, helper: Helper) -> bool:

@@ -26,13 +26,13 @@ _COUNTS = frozenset({"builtins.range", "builtins.enumerate"})
 
 
 def read_before_loop(model: Model, read: HostRead) -> Fix | NoFix:
-    """`numbers = t.flatten().tolist()` before the loop, and `numbers[i]` in it."""
+    """`numbers = t.flatten().tolist()` before the loop, and `numbers[i]` in it; of `t[i, j]`, before the outer loop."""
     node, function = model.ast_of(read.tensor), model.function_of(read.site)
-    loop = next(iter(model.place(read.site.node).loops()), None)
-    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name) or not isinstance(loop, ast.For):
+    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
         return NoFix.FORM
-    tensor, index = node.value, node.slice
-    if not isinstance(index, ast.Name) or not _counts(model, function, loop, index.id):
+    tensor, indices = node.value, _indices(node)
+    loop = _loop_that_counts(model, read, [each.id for each in indices])
+    if loop is None:
         return NoFix.FORM
     value = model.value_in(function, tensor)
     is_tensor = value.kind is Kind.TENSOR or (value.device.on_accelerator and _is_no_list(model, function, tensor.id))
@@ -45,18 +45,45 @@ def read_before_loop(model: Model, read: HostRead) -> Fix | NoFix:
     if writes.may_write(model, function, [tensor], loop.body):
         return NoFix.MAY_BE_WRITTEN
     name = model.remember(
-        ("numbers before the loop", loop, tensor.id),
+        ("numbers before the loop", loop, tensor.id, len(indices)),
         lambda: surroundings.new_name(model, function, f"{tensor.id}_numbers"),
     )
     flat = "" if value.vector else ".flatten()"
-    number = f"{name}[{index.id}]"
+    if len(indices) > 1:
+        flat = f".reshape({tensor.id}.shape[:{len(indices)}])"  # what follows has one element, or none is read
+    number = f"{name}{''.join(f'[{each.id}]' for each in indices)}"
     changed = edits.together(
         placing.beside(model, loop, [f"{name} = {tensor.id}{flat}.tolist()"], behind=False),
         edits.replace(read.site.tree, read.site.node, number if read.reader == "item" else f"{read.reader}({number})"),
     )
     if changed is None:
         return NoFix.NO_ROOM
-    return Fix(_TITLE, Safety.SAFE if _is_own(model, read, tensor.id) else Safety.UNSAFE, changed, _ASSUMES)
+    is_own = len(indices) == 1 and _is_own(model, read, tensor.id)
+    return Fix(_TITLE, Safety.SAFE if is_own else Safety.UNSAFE, changed, _ASSUMES)
+
+
+def _indices(node: ast.Subscript) -> list[ast.Name]:
+    """`i` and `j` of `t[i, j]`; none if anything else is among them."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    names = [each for each in parts if isinstance(each, ast.Name)]
+    return names if len(names) == len(parts) else []
+
+
+def _loop_that_counts(model: Model, read: HostRead, indices: list[str]) -> ast.For | None:
+    """The outermost of the loops next around the read that count these names, each loop one of them."""
+    function, left = model.function_of(read.site), set(indices)
+    if len(left) != len(indices):
+        return None
+    for loop in model.place(read.site.node).loops():
+        if not isinstance(loop, ast.For):
+            return None
+        counted = [each for each in left if _counts(model, function, loop, each)]
+        if len(counted) != 1:
+            return None
+        left -= {*counted}
+        if not left:
+            return loop
+    return None
 
 
 def _is_no_list(model: Model, function: FunctionInfo, name: str) -> bool:

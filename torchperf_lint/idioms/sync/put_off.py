@@ -21,11 +21,15 @@ class PutOff(NamedTuple):
     definitions: tuple[Edit, ...]
 
 
-def put_off(model: Model, read: HostRead) -> PutOff | None:
-    """`_deferred(x)` for `x.item()`; None where it would not give what the read gives, or there is no room for it."""
+def put_off(model: Model, read: HostRead, *, to_float: bool = False) -> PutOff | None:
+    """`_deferred(x)` for `x.item()`; None where it would not give what the read gives, or there is no room for it.
+
+    `to_float` says that the number is added to a float: there `float(x)` adds what `x.item()` does, whatever it is.
+    """
     dtype, tree, torch = model.value(read.tensor).dtype or "", read.site.tree, model.name_of("torch", read.site)
     reads_float = dtype.startswith(("float", "bfloat")) and read.reader != "int"
-    if torch is None or not (reads_float or (read.reader == "item" and not dtype)):
+    reads_any = not dtype and (read.reader == "item" or (read.reader == "float" and to_float))
+    if torch is None or not (reads_float or reads_any):
         return None  # whole numbers would be read at once all the same
     start, end = tree.span(read.site.node)
     if not tree.lossless or b"#" in tree.source.utf8[start:end]:

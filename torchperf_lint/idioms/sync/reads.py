@@ -12,7 +12,7 @@ from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.metrics import meters
 from torchperf_lint.idioms.metrics.metric_calls import aggregates
 from torchperf_lint.idioms.sync import helpers, norms
-from torchperf_lint.idioms.written_helpers import DEFERRED, SETTLED, stands_in
+from torchperf_lint.idioms.written_helpers import READERS, stands_in
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.knowledge.loggers import (
     DISPLAYS,
@@ -94,8 +94,7 @@ def hot_reads(model: Model) -> tuple[HostRead, ...]:
 def _hot_reads(model: Model) -> Iterator[HostRead]:
     by_helpers = {each.site.start: each.site for each in helpers.helper_reads(model) if not each.copies}
     found = (site for site in model.scalar_reads(hot=True) if not helpers.stands_in_reader(model, site))
-    written = (DEFERRED, SETTLED)
-    sites = {each.start: each for each in found if not any(stands_in(model, each, helper) for helper in written)}
+    sites = {each.start: each for each in found if not _is_written(model, each)}
     covered = 0
     for start, site in sorted({**by_helpers, **sites}.items()):
         hot_path = model.hot_path(site)
@@ -111,7 +110,7 @@ def element_reads(model: Model) -> Iterator[HostRead]:
     """
     found = {read.site.start: read for read in hot_reads(model) if read.role is Sink.ELEMENT}
     for site in model.scalar_reads(hot=False, repeated=True):
-        if not _is_sampled(model, site):
+        if not _is_sampled(model, site) and not _is_written(model, site):
             found.update(
                 {
                     read.site.start: read
@@ -138,6 +137,11 @@ def _read(model: Model, site: Site, hot_path: HotPath | None) -> Iterator[HostRe
     if hot_path is not None and role in (Sink.ACCUMULATED, Sink.COLLECTED):
         read = read._replace(role=_role_by_reads(model, read))
     yield read
+
+
+def _is_written(model: Model, site: Site) -> bool:
+    """Whether the read stands in a function that a fix wrote."""
+    return any(stands_in(model, site, helper) for helper in READERS)
 
 
 def _is_sampled(model: Model, site: Site) -> bool:

@@ -48,7 +48,9 @@ def _feed_tensor(model: Model, read: HostRead) -> Fix | None:
     safety = _safety(model, owner, call, read)
     if safety is None or read.reader == "int":
         return None
-    new = f"{edits.postfix(read.site.tree, read.tensor)}.detach().double()"
+    # A tensor of one element that has dimensions cannot be formatted as a number.
+    plain = "" if model.value(read.tensor).scalar else ".reshape(())"
+    new = f"{edits.postfix(read.site.tree, read.tensor)}.detach().double(){plain}"
     edit = edits.replace(read.site.tree, read.site.node, new)
     return None if edit is None else Fix("feed the meter the detached tensor", safety, (edit,))
 

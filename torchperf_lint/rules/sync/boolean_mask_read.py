@@ -8,7 +8,9 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.sync import indexing
 from torchperf_lint.idioms.sync.indexing import Use
+from torchperf_lint.idioms.sync.masked_counts import counted_matches
 from torchperf_lint.idioms.sync.shared_masks import read_together
+from torchperf_lint.idioms.written_helpers import MATCHES, stands_in
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -29,15 +31,15 @@ _FILLS = ("masked_fill", "masked_fill_")
     message="`{chosen}` waits for the device {why}, {where}",
     severity=Severity.ERROR,
     works_first=True,
-    fix=Safety.UNSAFE,
+    fix=Safety.SAFE,
     assumes="the sum may be rounded differently in the last digits",
     triggers=(("[", "masked_fill"),),
 )
 def boolean_mask_read(model: Model) -> Iterator[Finding]:
     """Reads and updates through a boolean mask, masked writes of device tensors, and `masked_fill` with such values."""
+    found = [each for each in indexing.hot_masks(model) if not stands_in(model, each[0].site, MATCHES)]
     masks = [
-        (indexed, mask, indexing.taken_for_mask(indexed, mask), _over_all(model, indexed))
-        for indexed, mask in indexing.hot_masks(model)
+        (indexed, mask, indexing.taken_for_mask(indexed, mask), _over_all(model, indexed)) for indexed, mask in found
     ]
     known = [(indexed, mask) for indexed, mask, taken, fix in masks if isinstance(fix, NoFix) and taken is None]
     together = read_together(model, known)
@@ -79,7 +81,10 @@ def _over_all(model: Model, indexed: Indexed) -> Fix | NoFix:
     """The same operation over all elements, with neutral values where the mask is false."""
     if indexed.use is Use.WRITTEN:
         return NoFix.SIZE_IN_THE_DATA
-    return _summed(model, indexed) if indexed.use is Use.READ else _updated(model, indexed)
+    if indexed.use is not Use.READ:
+        return _updated(model, indexed)
+    counted = counted_matches(model, indexed)
+    return _summed(model, indexed) if counted is NoFix.SIZE_IN_THE_DATA else counted
 
 
 def _summed(model: Model, indexed: Indexed) -> Fix | NoFix:

@@ -11,6 +11,7 @@ from torchperf_lint.idioms.sync.assertions import checked_there, raised_there
 from torchperf_lint.idioms.sync.destinations import goes_to
 from torchperf_lint.idioms.sync.flags import asked_when_written
 from torchperf_lint.idioms.sync.guarded_masks import written_anyway
+from torchperf_lint.idioms.sync.joined_truths import asked_together
 from torchperf_lint.idioms.sync.truths import hot_truths, read_truths
 from torchperf_lint.idioms.written_helpers import STILL_TRUE, stands_in
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
@@ -71,7 +72,8 @@ def _chosen_on_device(model: Model, truth: Truth) -> Fix | NoFix:
             return checked_there(model, truth.site)
         if reason is NoFix.DECIDES_A_BRANCH:
             again = asked_when_written(model, truth.site)
-            return again or written_anyway(model, truth.site) or raised_there(model, truth.site)
+            fix = again or written_anyway(model, truth.site) or raised_there(model, truth.site)
+            return asked_together(model, truth.site) if fix is NoFix.DECIDES_A_BRANCH else fix
         return reason
     if len(call.args) != 2 or any(each.star or each.keyword for each in call.args) or shape.binds_or_defers(call):
         return NoFix.FORM

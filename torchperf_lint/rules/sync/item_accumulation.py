@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity
-from torchperf_lint.idioms import habits, placing, surroundings, writes
+from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.idioms.scripting import is_perhaps_scripted
+from torchperf_lint.idioms.sync.entries import kept_in_entries
+from torchperf_lint.idioms.sync.factors import scale_of
+from torchperf_lint.idioms.sync.fresh import is_fresh
 from torchperf_lint.idioms.sync.put_off import put_off
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads, may_lack_float64
 from torchperf_lint.idioms.sync.side_by_side import read_side_by_side
 from torchperf_lint.idioms.transfer.pinned_copies import rests_on_waits
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
-from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
-from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.syntax import cst, edits, shape
+from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +48,8 @@ def item_accumulation(model: Model) -> Iterator[Finding]:
         name = read.sink.removesuffix(".append")
         defer = _defer_list if collected else _defer_sum
         fix = NoFix.BY_HELPER if read.by_helper else _without_wait(model, defer(model, read, name))
+        if fix is NoFix.PUT_IN_A_CONTAINER:
+            fix = _without_wait(model, kept_in_entries(model, read))
         if isinstance(fix, NoFix):
             fix = read_side_by_side(model).get(read.site.start, fix)
         fields = {"read": model.brief(read.site.node), "where": read.hot_path.where, "use": _use(model, read, name)}
@@ -125,7 +128,8 @@ def _summed(
 
 def _told_as_it_runs(model: Model, read: HostRead, name: str, uses: NameUses) -> Fix | None:
     """A sum whose numbers are read at once where the program then shows that a sum on the device is not the same."""
-    scale, later = _scale(model, read), put_off(model, read)
+    floats = all(type(use.constant) is float for use in uses.of("store"))
+    scale, later = scale_of(model, read), put_off(model, read, to_float=floats)
     if later is None or scale is None or not scale.exact:
         return None
     changed = edits.together(later.definitions, _summed(model, read, name, uses, later.kept, later.convert))
@@ -149,7 +153,7 @@ def _deferral(model: Model, read: HostRead, uses: NameUses, starts: list[object]
     dtype = model.value(read.tensor).dtype or ""
     whole = dtype.startswith(("int", "uint", "bool"))
     reader = read.reader
-    scale = _scale(model, read)
+    scale = scale_of(model, read)
     if scale is None:
         return NoFix.COMPUTED_WITH
     if reader == "int" and not whole:
@@ -182,53 +186,6 @@ def _is_alike(model: Model, read: HostRead) -> bool:
     return len(model.uses(read.tensor.value, read.site, read.hot_path).of("store", "augment")) <= 1
 
 
-class _Scale(NamedTuple):
-    """The factors of the added value.
-
-    `whole`: an integer times these factors is an integer; None if unknown. `exact`: the device computes the
-    same result as Python.
-    """
-
-    whole: bool | None
-    exact: bool
-
-
-def _scale(model: Model, read: HostRead) -> _Scale | None:
-    """The factors of `loss.item() * n / k`, or None if the added value is not such a product."""
-    statement = read.parent
-    assert isinstance(statement, cst.AugAssign)
-    whole: bool | None = True
-    exact = True
-    node: cst.CSTNode = read.site.node
-    while node is not statement.value:
-        product = model.parent(node)
-        if not isinstance(product, cst.BinaryOperation):
-            return None
-        divides = isinstance(product.operator, cst.Divide)
-        if not isinstance(product.operator, (cst.Multiply, cst.Divide)) or (divides and product.right is node):
-            return None
-        factor = product.right if product.left is node else product.left
-        value = model.value(factor)
-        if value.kind is not Kind.NUMBER:
-            if value.kind is not Kind.UNKNOWN or shape.dotted(factor) is None:
-                return None
-            exact = False
-        # A parameter annotated as a number may be a NumPy scalar, which rounds differently.
-        exact = exact and (value.dtype is not None or value.constant is not None)
-        if divides or value.dtype == "float":
-            whole = False
-        elif value.dtype != "int":
-            whole = whole and None
-        # CUDA divides by a number by multiplying with its reciprocal, which is exact for powers of two only.
-        exact = exact and not (divides and not _is_power_of_two(value.constant))
-        node = product
-    return _Scale(whole, exact)
-
-
-def _is_power_of_two(number: object) -> bool:
-    return isinstance(number, int) and number > 0 and number & (number - 1) == 0
-
-
 # -- lists ----------------------------------------------------------------------------------------------------------
 
 
@@ -249,7 +206,7 @@ def _defer_list(model: Model, read: HostRead, name: str) -> Fix | NoFix:
         return NoFix.NO_ROOM
     if not surroundings.only_filled(model, model.uses(name, read.site, read.hot_path)):
         return NoFix.USED_OTHERWISE
-    kept = ".detach()" if _is_never_written(model, read) else ".detach().clone()"
+    kept = ".detach()" if is_fresh(model, read) else ".detach().clone()"
     changed = edits.together(
         edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + kept),
         placing.after(model, read.hot_path, f"{name} = {torch}.stack({name}).flatten().tolist() if {name} else []"),
@@ -262,25 +219,3 @@ def _gives_the_same(model: Model, read: HostRead) -> bool:
     """Whether `tolist()` gives the same numbers as the read: always for `item()`, otherwise by dtype."""
     dtype = model.value(read.tensor).dtype or ""
     return read.reader == "item" or dtype.startswith(("float", "bfloat") if read.reader == "float" else ("int", "uint"))
-
-
-_LEAVES_IT = frozenset("backward item float int print scale isnan isfinite round tolist".split())
-"""Calls that neither write to their tensor nor pass it on."""
-
-
-def _is_never_written(model: Model, read: HostRead) -> bool:
-    """Whether the tensor is shown to be new in every pass and never written, so that no copy is needed."""
-    tensor = read.tensor
-    if habits.replays_graphs(model.code):
-        return False
-    if isinstance(tensor, cst.Call):
-        return shape.method_name(tensor) in FULL_REDUCTIONS and shape.argument(tensor, "out") is None
-    if not isinstance(tensor, cst.Name) or not writes.makes_afresh(model, tensor.value, read.site):
-        return False
-    uses = model.uses(tensor.value, read.site, read.hot_path)
-    others = [use for use in uses.of("load") if not read.site.start <= use.start < read.site.end]
-    return (
-        all(use.inside for use in uses.of("store"))
-        and not uses.of("augment")
-        and all((use.call or "").rpartition(".")[2] in _LEAVES_IT for use in others)
-    )

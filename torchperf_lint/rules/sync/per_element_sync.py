@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Rate, Safety, Severity
 from torchperf_lint.idioms.caches import filled_once
+from torchperf_lint.idioms.sync.element_items import items_at_once
 from torchperf_lint.idioms.sync.element_loops import read_before_loop
 from torchperf_lint.idioms.sync.reads import element_reads
 from torchperf_lint.knowledge import torch_api
@@ -69,11 +70,11 @@ def _tensor_in(listed: Value) -> Value | None:
 
 
 def _all_at_once(model: Model, read: HostRead) -> Fix | NoFix:
-    if isinstance(read.parent, cst.ListComp):
-        return _tolist(model, read, read.parent)
-    if isinstance(read.parent, cst.DictComp):
-        return _stacked_dict(model, read, read.parent)
-    return read_before_loop(model, read)
+    made = read.parent
+    if not isinstance(made, (cst.ListComp, cst.DictComp)):
+        return read_before_loop(model, read)
+    fix = _tolist(model, read, made) if isinstance(made, cst.ListComp) else _stacked_dict(model, read, made)
+    return items_at_once(model, read, made) if fix in (NoFix.FORM, NoFix.SHAPE_UNKNOWN) else fix
 
 
 def _is_simple(loop: cst.CompFor) -> bool:

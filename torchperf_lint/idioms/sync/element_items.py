@@ -1,0 +1,92 @@
+"""Comprehensions of reads, `[f(x).item() for x in xs]`: they make the tensors first, and one read takes them all."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
+from torchperf_lint.idioms import evaluating
+from torchperf_lint.idioms.scripting import is_perhaps_scripted
+from torchperf_lint.idioms.written_helpers import ITEMS, defined
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.syntax import cst, edits
+
+if TYPE_CHECKING:
+    from torchperf_lint.idioms.sync.reads import HostRead
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.handles import FunctionInfo
+
+_TITLE = "read all of them at once"
+_ASSUMES = "to make a tensor or to walk on changes no tensor that was made before"
+_BUILTINS = ("all", "dict", "len", "list", "type", "zip")
+_VIEWS = frozenset({"items", "keys", "values"})
+_WALKS = frozenset({"builtins.enumerate", "builtins.range", "builtins.reversed", "builtins.zip"})
+
+
+def items_at_once(model: Model, read: HostRead, comprehension: cst.ListComp | cst.DictComp) -> Fix | NoFix:
+    """`_items([x for x in xs])` for `[x.item() for x in xs]`, and the same for the values of a dict."""
+    made = comprehension.elt if isinstance(comprehension, cst.ListComp) else comprehension.value
+    torch, node, tree = model.name_of("torch", read.site), model.ast_of(comprehension), read.site.tree
+    if made is not read.site.node or not isinstance(node, (ast.ListComp, ast.DictComp)):
+        return NoFix.FORM
+    if any(each.is_async for each in node.generators) or not _gives_items(model, read):
+        return NoFix.FORM
+    if _reads_pieces(model, read, node):
+        return NoFix.SHAPE_UNKNOWN
+    if is_perhaps_scripted(model, read.site):
+        return NoFix.SCRIPTED
+    if torch is None or not tree.lossless or not all(map(model.keeps_builtin, _BUILTINS)):
+        return NoFix.NO_ROOM
+    kept = edits.text_of(tree, read.tensor)
+    if isinstance(read.tensor, cst.Call):
+        kept = edits.postfix(tree, read.tensor) + ".detach()"  # its graph is not kept until all are made
+    start, end = tree.span(comprehension)
+    changed = edits.together(
+        defined(model, ITEMS, torch, model.statement_of(read.site.node)),
+        (Edit(start, start, f"{ITEMS.name}(".encode()), Edit(end, end, b")")),
+        edits.replace(tree, read.site.node, kept),
+    )
+    if changed is None:
+        return NoFix.NO_ROOM
+    function = model.function_of(read.site)
+    plain = all(_is_plain(model, function, each) for each in _evaluated(model, read, node))
+    return Fix(_TITLE, Safety.SAFE if plain else Safety.UNSAFE, changed, _ASSUMES)
+
+
+def _reads_pieces(model: Model, read: HostRead, node: ast.ListComp | ast.DictComp) -> bool:
+    """Whether it reads what one tensor is made of: there may be many pieces, and `tolist` is the way to read them."""
+    walked, function = node.generators[-1].iter, model.function_of(read.site)
+    if isinstance(walked, ast.Call) and isinstance(walked.func, ast.Attribute):
+        walked = walked.func.value
+    return isinstance(model.ast_of(read.tensor), ast.Name) and model.value_in(function, walked).is_tensor
+
+
+def _gives_items(model: Model, read: HostRead) -> bool:
+    """Whether the read gives what `item()` does."""
+    dtype = model.value(read.tensor).dtype or ""
+    kinds = {"item": ("",), "float": ("float", "bfloat"), "int": ("int", "uint")}[read.reader]
+    return dtype.startswith(kinds)
+
+
+def _evaluated(model: Model, read: HostRead, node: ast.ListComp | ast.DictComp) -> list[ast.expr | None]:
+    """What the comprehension evaluates between one read and the next."""
+    parts: list[ast.expr | None] = [model.ast_of(read.tensor)]
+    parts += [node.key] if isinstance(node, ast.DictComp) else []
+    return parts + [part for each in node.generators for part in (each.iter, *each.ifs)]
+
+
+def _is_plain(model: Model, function: FunctionInfo, node: ast.expr | None) -> bool:
+    """Whether it runs none of the project's code to evaluate an expression, and to walk what it gives."""
+    if isinstance(node, ast.JoinedStr):
+        filled = [each for each in node.values if isinstance(each, ast.FormattedValue)]
+        return all(each.format_spec is None and _is_plain(model, function, each.value) for each in filled)
+    if isinstance(node, ast.Call):
+        called = model.value_in(function, node.func)
+        if called.ref in _WALKS and not node.keywords:
+            return all(_is_plain(model, function, each) for each in node.args)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWS and not node.args:
+            return evaluating.only_computes(model, function, node.func.value)
+    if node is None or not evaluating.only_computes(model, function, node):
+        return False
+    return model.value_in(function, node).kind is not Kind.UNKNOWN or isinstance(node, (ast.Compare, ast.Constant))
