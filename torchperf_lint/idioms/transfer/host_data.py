@@ -10,7 +10,7 @@ from torchperf_lint.idioms.transfer.buffers import kept_by_module
 from torchperf_lint.idioms.transfer.construction import built_on_host, makers_on_host, table_moved
 from torchperf_lint.idioms.transfer.invariants import invariant_path
 from torchperf_lint.model.domain.frequency import Frequency
-from torchperf_lint.model.domain.values import Device, Kind
+from torchperf_lint.model.domain.values import Device
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def copies_host_data(model: Model, move: Move) -> bool:
     of an environment has to be copied before the model can answer it, and what it answers is waited for anyway.
     """
     value = model.value(move.moved)
-    if value.kind is not Kind.TENSOR or value.device is not Device.CPU or value.mixed:
+    if not value.holds_tensors or value.device is not Device.CPU or value.mixed:
         return False
     if move.hot_path.frequency is Frequency.ROLLOUT_LOOP or built_on_host(model, move.moved) is not None:
         return False

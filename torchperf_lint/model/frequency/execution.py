@@ -12,7 +12,7 @@ from torchperf_lint.model.callgraph import calling, hierarchy, possible_calls
 from torchperf_lint.model.domain.flows import PossibleCall, still_handed
 from torchperf_lint.model.domain.frequency import Frequency, HotPath, LoopKind, names_evaluation
 from torchperf_lint.model.domain.grades import Grade
-from torchperf_lint.model.frequency import following, may_reach, receivers, settings
+from torchperf_lint.model.frequency import following, may_reach, receivers, rollouts, settings
 from torchperf_lint.model.frequency.branches import Step, asks_types, calls_own_method, demands
 from torchperf_lint.model.frequency.first_pass import FirstPass
 from torchperf_lint.model.frequency.leaving import jump_at_end, leaves_but_for_errors, refuses_a_remainder
@@ -139,6 +139,12 @@ class ExecutionFrequency:
         reached = demands(statement, self.inference.index.places[statement].function, ()) is not None
         return hot_path if reached or ignore_sampling else None
 
+    def _only_inferred(self, statement: ast.stmt, function: FunctionInfo) -> bool:
+        """Whether nothing but an inference loop repeats the statement, whoever calls the function."""
+        asked = demands(statement, function, ())
+        is_in_one = asked is not None and self._inferred(statement, ignore_sampling=False) is not None
+        return is_in_one and self._search(statement, function, asked or frozenset()) is None
+
     def _each(self, statement: ast.stmt, hot: ast.stmt | None) -> str:
         """The targets of the innermost `for` loop around the statement, if that loop is inside the step."""
         function = self.inference.index.places[statement].function
@@ -235,11 +241,12 @@ class ExecutionFrequency:
         is_asked = asked != demands(statement, function, ()) or asks_types(statement, function)
         if not is_asked or (around is None and self.within(statement) is not _AS_THE_FUNCTION):
             return False
-        if self._per_step(statement, ignore_sampling=False) is None and self.of(statement) is not None:
-            return False  # nothing but an inference loop repeats it, whoever calls the function
         return self._guarded_calls.ask(
             (self, call),
-            lambda: self._search(statement, function, asked, call, start=around) is None,
+            lambda: (
+                self._search(statement, function, asked, call, start=around) is None
+                and not self._only_inferred(statement, function)
+            ),
             default=lambda: True,  # mutually recursive functions: the cycle adds no path that is not searched already
         )
 
@@ -440,9 +447,15 @@ class ExecutionFrequency:
                 return True
             if not is_sampling_guard(test, field == "body", self._lookup(function), self._once(parent, block)):
                 return False
-            return not (field == "body" and names_training_period(test) and self.loops.steps_only_in(parent, function))
+            return field != "body" or not self._is_training_period(parent, function)
 
         return self.recorder.kept(self._guards, (parent, field), answer)
+
+    def _is_training_period(self, branch: ast.If, function: FunctionInfo) -> bool:
+        """Whether the loop's training steps are all in the branch, and its test asks for a period of training."""
+        around = self.loops.enclosing(branch)[:1]
+        in_rollout = bool(around) and rollouts.stepped_in(around[0], function) is not None
+        return names_training_period(branch.test, in_rollout=in_rollout) and self.loops.steps_only_in(branch, function)
 
     def _once(self, at: ast.stmt, block: list[ast.stmt]) -> Callable[[ast.expr, bool], bool]:
         return FirstPass(self, at, block).alone_enters

@@ -29,6 +29,12 @@ _PERIOD = re.compile(r"interval|period|freq|(^|_)every(_|$)|gap")
 _TRAINING_PERIOD = re.compile(
     r"^(?:train|training|learn|learning|optimi[sz]e)_(?:every|freq|frequency|interval|period)$"
 )
+_ROLLOUT_PERIOD = re.compile(
+    r"^(?:(?:train|learn|optimi[sz]e|replay|gradient|policy|agent|model)_)?"
+    r"(?:train|training|learn|learning|optimi[sz]e|update|updates|replay|gradient)_(?:every|freq|frequency|interval|period)$"
+)
+_MOST_STEPS_BETWEEN = 16
+"""A literal period up to this is one of training, in a loop that steps an environment."""
 _FLAG = re.compile(
     r"^(should_|do_|need_|need|is_log|is_print|time_to_|to_log|will_|must_|log_now|log_this|print_)"
     r"|every_n|_every$|(^|_)(verbose|debug|debugging|debug_loss|visualize|end_of_epoch|is_last_batch|last_batch|should_log|should_stop)$"
@@ -106,10 +112,21 @@ def is_sampling_guard(
     return _is_rare(test, taken, lookup, depth) or once(test, taken)
 
 
-def names_training_period(test: ast.expr) -> bool:
-    """Whether the test asks for a period of training by its name: `t % args.train_every == 0`."""
-    names = (last_name(node) for node in subtree(test) if isinstance(node, (ast.Name, ast.Attribute)))
-    return any(_TRAINING_PERIOD.search(name or "") for name in names)
+def names_training_period(test: ast.expr, *, in_rollout: bool) -> bool:
+    """Whether the test asks for a period of training by its name: `t % args.train_every == 0`.
+
+    In a rollout, between whose steps training takes place, `t % update_every == 0` and `t % 4 == 0` do so as well.
+    """
+    names = [last_name(node) or "" for node in subtree(test) if isinstance(node, (ast.Name, ast.Attribute))]
+    wanted = _ROLLOUT_PERIOD if in_rollout else _TRAINING_PERIOD
+    return any(map(wanted.search, names)) or (in_rollout and any(map(_is_short_period, subtree(test))))
+
+
+def _is_short_period(node: ast.AST) -> bool:
+    """`t % 4`."""
+    is_remainder = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.right, ast.Constant)
+    period = node.right.value if is_remainder else None  # type: ignore[attr-defined]
+    return type(period) is int and 0 < period <= _MOST_STEPS_BETWEEN
 
 
 def waits_for_interval(test: ast.expr, block: list[ast.stmt]) -> bool:
