@@ -39,6 +39,9 @@ _BEFORE_READ = frozenset({"detach", "cpu", "clone", "contiguous"})
 _COMPREHENSIONS = ("ListComp", "GeneratorExp", "SetComp", "DictComp")
 
 
+FINITE_CHECKS = ("isnan", "isfinite", "isinf")
+
+
 class Sink(enum.Enum):
     """The use of a read; the first that fits."""
 
@@ -246,8 +249,12 @@ def _role(model: Model, site: Site, tensor: cst.BaseExpression) -> tuple[Sink, s
 
 
 def needed_at_once(model: Model, site: Site) -> Sink | None:
-    """The sink of a read whose number decides the program's next step, at any depth of the statement."""
+    """The sink of a read whose number decides the program's next step, at any depth of the statement.
+
+    A check for NaN or infinities is no such need: the device can make it, and be asked later.
+    """
     role: Sink | None = None
+    is_checked = False
     node: cst.CSTNode = site.node
     parent = model.parent(node)
     while parent is not None:
@@ -258,8 +265,9 @@ def needed_at_once(model: Model, site: Site) -> Sink | None:
             return Sink.ASIDE
         if isinstance(parent, cst.Assert) and node is parent.msg:
             return Sink.ASIDE
+        is_checked = is_checked or name in FINITE_CHECKS
         if isinstance(parent, (cst.If, cst.While, cst.Assert, cst.IfExp)) and node is parent.test:
-            role = role or Sink.CONDITION
+            role = role or (None if is_checked else Sink.CONDITION)
         elif isinstance(parent, (cst.Index, cst.Slice)) or (name in TAKES_SIZES and isinstance(node, cst.Arg)):
             role = role or Sink.INDEX
         elif name == "step" and isinstance(parent, cst.Call) and "env" in (shape.dotted(parent.func) or "").lower():
@@ -400,8 +408,6 @@ def _role_in_call(
         return Sink.SHOWN, sink, call
     if name in ("round", "abs", "float", "int", "dict", "list", "tuple", "exp", "sqrt", "log10", "pow", "min", "max"):
         return None
-    if name in ("isnan", "isfinite", "isinf"):
-        return Sink.CONDITION, sink, call
     return Sink.OTHER, sink, call
 
 

@@ -33,7 +33,7 @@ _ROLLOUT_PERIOD = re.compile(
     r"^(?:(?:train|learn|optimi[sz]e|replay|gradient|policy|agent|model)_)?"
     r"(?:train|training|learn|learning|optimi[sz]e|update|updates|replay|gradient)_(?:every|freq|frequency|interval|period)$"
 )
-_MOST_STEPS_BETWEEN = 16
+_SHORT_PERIOD = 16
 """A literal period up to this is one of training, in a loop that steps an environment."""
 _FLAG = re.compile(
     r"^(should_|do_|need_|need|is_log|is_print|time_to_|to_log|will_|must_|log_now|log_this|print_)"
@@ -126,7 +126,7 @@ def _is_short_period(node: ast.AST) -> bool:
     """`t % 4`."""
     is_remainder = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.right, ast.Constant)
     period = node.right.value if is_remainder else None  # type: ignore[attr-defined]
-    return type(period) is int and 0 < period <= _MOST_STEPS_BETWEEN
+    return type(period) is int and 0 < period <= _SHORT_PERIOD
 
 
 def waits_for_interval(test: ast.expr, block: list[ast.stmt]) -> bool:

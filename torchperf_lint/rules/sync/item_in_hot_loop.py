@@ -10,7 +10,7 @@ from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.sync.bound import bound_name, bounds_where_given, read_where_needed
 from torchperf_lint.idioms.sync.coalesced import coalesced_fixes
 from torchperf_lint.idioms.sync.destinations import is_action
-from torchperf_lint.idioms.sync.reads import Sink, hot_reads
+from torchperf_lint.idioms.sync.reads import FINITE_CHECKS, Sink, hot_reads
 from torchperf_lint.idioms.sync.side_by_side import read_side_by_side
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
 
@@ -56,4 +56,12 @@ def _steers(model: Model, read: HostRead, name: str) -> bool:
     names = surroundings.reckoned_from(model, name, read.site)
     loads = [use for each in names for use in model.uses(each, read.site, read.hot_path).of("load")]
     in_step = [use for use in loads if use.inside or (read.hot_path.loop is None and use.start > read.site.end)]
-    return any((use.decides or "env" in (use.call or "").lower()) and not use.sampled for use in in_step)
+    return any(
+        ((use.decides and not _checks(use.call)) or "env" in (use.call or "").lower()) and not use.sampled
+        for use in in_step
+    )
+
+
+def _checks(call: str | None) -> bool:
+    """Whether the function that takes a number asks no more than whether it is finite."""
+    return (call or "").rpartition(".")[2] in FINITE_CHECKS
