@@ -34,16 +34,16 @@ def fed_back(loop: Loop, function: FunctionInfo) -> list[CallRecord]:
 
 
 def _given(record: CallRecord) -> set[str]:
-    """The names whose values a call gets: not those that are asked for their shape, dtype or device alone."""
+    """The names whose values a call gets."""
     given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
-    asked = {
-        id(node.value)
-        for each in given
-        for node in subtree(each)
-        if isinstance(node, ast.Attribute) and node.attr in _METADATA
-    }
-    names = (node for each in given for node in subtree(each) if isinstance(node, ast.Name) and id(node) not in asked)
-    return {node.id for node in names}
+    return {name for each in given for name in _values_in(each)}
+
+
+def _values_in(node: ast.AST) -> set[str]:
+    """The names in an expression, but for those that are asked for their shape, dtype or device alone."""
+    nodes = list(subtree(node))
+    asked = {id(each.value) for each in nodes if isinstance(each, ast.Attribute) and each.attr in _METADATA}
+    return {each.id for each in nodes if isinstance(each, ast.Name) and id(each) not in asked}
 
 
 def _made_of(record: CallRecord, bound: list[tuple[set[str], set[str]]]) -> set[str]:
@@ -60,12 +60,12 @@ def _bound_by(node: ast.AST) -> list[tuple[set[str], set[str]]]:
     """The names that a statement binds, or whose objects it writes to, with those that it reads for that."""
     if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and node.value is not None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return [({name for target in targets for name in _stored(target)}, _names_in(node.value))]
+        return [({name for target in targets for name in _stored(target)}, _values_in(node.value))]
     if isinstance(node, (ast.For, ast.AsyncFor)):
-        return [(_stored(node.target), _names_in(node.iter))]
+        return [(_stored(node.target), _values_in(node.iter))]
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and last_name(node.value.func) in _GROWS:
         owner = dotted(node.value.func.value) if isinstance(node.value.func, ast.Attribute) else None
-        read = {name for each in node.value.args for name in _names_in(each)}
+        read = {name for each in node.value.args for name in _values_in(each)}
         return [({owner.partition(".")[0]}, read)] if owner is not None else []
     return []
 
