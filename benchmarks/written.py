@@ -1,12 +1,13 @@
-"""Runs 56 programs in the style of users on the simulated device, and tells which of their waiting lines are found.
+"""Runs programs in the style of users on the simulated device, and tells which of their waiting lines are found.
 
-The programs of written.tar.xz (vision, language, reinforcement learning, generative models, science, small frameworks
-and libraries) were written without a look at the linter, so they measure it where it was not tuned; a rule that is
-mended for one of them is not measured by it any more. `--committed` prints the first run, which written.tsv keeps and
-nobody edits. Otherwise `--python` names a Python with torch, torchmetrics, tqdm, scipy, scikit-learn, einops,
-tensorboard, gymnasium and pytorch-lightning, and the programs run anew; `--lines` prints the lines that are missed.
+The programs (vision, language, reinforcement learning, generative models, science, small frameworks and libraries)
+were written without a look at the linter, so they measure it where it was not tuned; a rule that is mended for one of
+them is not measured by it any more. So there are rounds of new programs: 56 in written.tar.xz, 48 in written2.tar.xz.
+`--committed` prints the first run of each, which the tables beside them keep and nobody edits. Otherwise `--python`
+names a Python with torch, torchmetrics, tqdm, scipy, scikit-learn, einops, tensorboard, gymnasium and
+pytorch-lightning, and the programs of a `--round` (the last one) run anew; `--lines` prints the lines that are missed.
 `--fixes` runs them before and after our fixes instead, prints the waits that are left and whether they print the same,
-and with `--lines` what differs; written_fixes.tsv keeps the first of these runs, which nobody edits either.
+and with `--lines` what differs; tables keep the first of these runs, too.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 HERE = Path(__file__).parent
-PROGRAMS, TABLE = HERE / "written.tar.xz", HERE / "written.tsv"
+ROUNDS = {1: "written", 2: "written2"}
+"""By round, the name of the archive of its programs and of the table of their first run."""
+OFTEN = 0.5
+"""A line with so many waits per step runs in every step, or in every other one, and is not throttled."""
 LINT = (sys.executable, "-m", "torchperf_lint")
 TIME_LIMIT = 600
 
@@ -38,7 +42,10 @@ _Measured = TypeVar("_Measured")
 
 
 class Row(NamedTuple):
-    """A program: its waiting lines and those found, its waits per step and those found, findings that never waited."""
+    """A program: its waiting lines and those found, its waits per step and those found, findings that never waited.
+
+    Of the lines, `often` wait in at least every other step; the table of the first round does not tell them.
+    """
 
     program: str
     lines: int
@@ -46,13 +53,20 @@ class Row(NamedTuple):
     waits: float
     waits_found: float
     not_seen: int
+    often: int = 0
+    often_found: int = 0
 
 
-def recorded() -> list[Row]:
-    """The figures of the first run."""
-    with TABLE.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file, delimiter="\t"))
-    return [Row(row[0], int(row[1]), int(row[2]), float(row[3]), float(row[4]), int(row[5])) for row in rows[1:]]
+def programs(number: int) -> Path:
+    """The archive of a round's programs."""
+    return HERE / f"{ROUNDS[number]}.tar.xz"
+
+
+def recorded(number: int) -> list[Row]:
+    """The figures of a round's first run."""
+    with (HERE / f"{ROUNDS[number]}.tsv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file, delimiter="\t"))[1:]
+    return [Row(row[0], *map(int, row[1:3]), *map(float, row[3:5]), *map(int, row[5:])) for row in rows]
 
 
 def row_of(program: str, report: dict[str, Any]) -> Row:
@@ -60,7 +74,9 @@ def row_of(program: str, report: dict[str, Any]) -> Row:
     lines = [line for loop in report["loops"] for line in loop["lines"] if line["waits_per_step"]]
     found = [line for line in lines if line["findings"]]
     waits, waits_found = (round(sum(line["waits_per_step"] for line in some), 3) for some in (lines, found))
-    return Row(program, len(lines), len(found), waits, waits_found, len(report["not_seen"]))
+    often = [line for line in lines if line["waits_per_step"] >= OFTEN]
+    often_found = sum(bool(line["findings"]) for line in often)
+    return Row(program, len(lines), len(found), waits, waits_found, len(report["not_seen"]), len(often), often_found)
 
 
 def run(folder: Path, python: str) -> dict[str, Any]:
@@ -80,6 +96,9 @@ def tell(rows: list[Row]) -> None:
     waits, waits_found = sum(row.waits for row in rows), sum(row.waits_found for row in rows)
     print(f"{len(rows)} programs that ran")
     print(f"waiting lines found: {found} of {lines} ({found / lines:.0%})")
+    often, often_found = sum(row.often for row in rows), sum(row.often_found for row in rows)
+    if often:
+        print(f"of those that wait in at least every other step: {often_found} of {often} ({often_found / often:.0%})")
     print(f"waits found: {waits_found:.5g} of {waits:.5g} per step ({waits_found / waits:.0%})")
     print(f"findings on lines that ran and never waited: {sum(row.not_seen for row in rows)}")
 
@@ -91,9 +110,12 @@ def tell_fixes(rows: list[written_fixes.Row]) -> None:
 
 
 @contextlib.contextmanager
-def laid_out(texts: list[str]) -> Iterator[dict[str, Path]]:
+def laid_out(number: int, texts: list[str]) -> Iterator[dict[str, Path]]:
     """The folders of the programs with one of these texts in their names, by name, while the programs lie there."""
-    with tempfile.TemporaryDirectory(prefix="torchperf-lint-written-") as scratch, tarfile.open(PROGRAMS) as archive:
+    with (
+        tempfile.TemporaryDirectory(prefix="torchperf-lint-written-") as scratch,
+        tarfile.open(programs(number)) as archive,
+    ):
         archive.extractall(scratch, filter="data")
         folders = sorted(path.parent for path in Path(scratch).glob("*/*/main.py"))
         names = {folder.relative_to(scratch).as_posix(): folder for folder in folders}
@@ -104,16 +126,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="*", metavar="TEXT", help="only programs with one of these in their names")
     parser.add_argument("--committed", action="store_true", help="run nothing, and print the first run")
+    parser.add_argument("--round", type=int, choices=ROUNDS, default=max(ROUNDS), help="which programs (%(default)s)")
     parser.add_argument("--python", default=sys.executable, metavar="FILE", help="the Python to run them with")
     parser.add_argument("--lines", action="store_true", help="print the waiting lines that are missed")
     parser.add_argument("--fixes", action="store_true", help="run them before and after fixes, and compare")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="programs at a time")
     options = parser.parse_args()
     if options.committed:
-        tell(recorded())
-        tell_fixes(written_fixes.recorded())
+        for number, name in ROUNDS.items():
+            print(f"Round {number}")
+            tell(recorded(number))
+            tell_fixes(written_fixes.recorded(name))
         return 0
-    with laid_out(options.programs) as folders:
+    with laid_out(options.round, options.programs) as folders:
         if options.fixes:
             return fixes_measured(folders, options)
         return findings_measured(folders, options)

@@ -27,7 +27,6 @@ from torchperf_lint.verify.workloads import Agreement
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-TABLE = Path(__file__).with_name("written_fixes.tsv")
 TIME_LIMIT = 900.0
 ROUNDING = 1e-3
 """By how much printed numbers, which have few digits, may differ relatively where sums are rounded otherwise."""
@@ -50,9 +49,9 @@ class Row(NamedTuple):
     unsafe_prints: str
 
 
-def recorded() -> list[Row]:
-    """The figures of the first run."""
-    with TABLE.open(encoding="utf-8", newline="") as file:
+def recorded(name: str) -> list[Row]:
+    """The figures of the first run on the programs of an archive with this name."""
+    with Path(__file__).with_name(f"{name}_fixes.tsv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file, delimiter="\t"))
     return [Row(row[0], float(row[1]), float(row[2]), float(row[3]), row[4], row[5]) for row in rows[1:]]
 

@@ -169,7 +169,7 @@ def join(left: Value, right: Value, lean: bool = False) -> Value:
         _same(left.scalar, right.scalar),
         _same(left.vector, right.vector),
         _same(left.dtype, right.dtype),
-        _join_origins(left.origin, right.origin),
+        _join_origins(left, right),
         _join_optional(left.element, right.element, lean),
         _join_items(left.items, right.items, lean),
         _same(left.ref, right.ref),
@@ -272,8 +272,16 @@ def _same(left: _T | None, right: _T | None) -> _T | None:
     return left if left == right else None
 
 
-def _join_origins(left: Origin | None, right: Origin | None) -> Origin | None:
-    return left if left is right else Origin.DERIVED if left is not None and right is not None else None
+def _join_origins(left: Value, right: Value) -> Origin | None:
+    """Where both come from: what is a batch on one path, and other data of the host on the other, is host data."""
+    if left.origin is right.origin:
+        return left.origin
+    for one, other in ((left, right), (right, left)):
+        if one.origin is None and not (
+            one.holds_tensors and one.device is Device.CPU and not other.device.on_accelerator
+        ):
+            return None
+    return Origin.DERIVED
 
 
 def _union(left: tuple[ast.Call, ...], right: tuple[ast.Call, ...]) -> tuple[ast.Call, ...]:
