@@ -12,8 +12,10 @@ from linting import few
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model.analyzed_file import AnalyzedFile
 from torchperf_lint.model.domain.values import UNKNOWN
+from torchperf_lint.model.project.query_cache import QueryCache
 from torchperf_lint.model.syntax.indexing import index_of
 from torchperf_lint.model.syntax.slices import slices_of
+from torchperf_lint.model.values.inference import ValueInference
 from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
@@ -203,6 +205,44 @@ def test_names_at_the_end_are_those_of_the_whole_function(path: Path) -> None:
             if name.isidentifier() and slices_of(function).may_bind(name):
                 end = two.sliced(function, slices_of(function).at_end(name)).env
                 assert end.get(name) == value, f"{name} in {function.name}"
+
+
+def slices_that_run(code: str, lines: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many slices of the functions run, where others ask for the values of the statements in these lines."""
+    analyzed = file_of(code)
+    inference, ran, run = analyzed.inference(), [], ValueInference._run
+    at_line = {each.lineno: (place.function, each) for each, place in analyzed.index.places.items()}
+
+    def noted(self: ValueInference, function: FunctionInfo, bound: object, part: Slice | None) -> Frame:
+        ran.append(part)
+        return run(self, function, bound, part)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ValueInference, "_run", noted)
+        patch.setattr(QueryCache, "depth", 1)  # as in a query: on their own, they would make the whole function run
+        for line in lines:
+            assert inference.values_of(*at_line[line])
+    return len(ran)
+
+
+STRAIGHT = "def f(a):\n    x = a + 1\n    y = x + 1\n    z = y + 1\n    return z\n"
+LOSES_TRACK = """\
+def f(a):
+    x = a
+    p = q = r = s = t = u = v = ""
+    for i in a:
+        p, q, r, s, t, u, v = q, r, s, t, u, v, 1
+    return x, p
+"""
+
+
+def test_what_a_wider_slice_has_run_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert slices_that_run(STRAIGHT, (5, 4, 3, 2), monkeypatch) == 1
+    assert slices_that_run(STRAIGHT, (2, 3, 4, 5), monkeypatch) == 4
+
+
+def test_a_slice_whose_loop_forgot_what_it_changes_serves_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert slices_that_run(LOSES_TRACK, (6, 2), monkeypatch) == 2
 
 
 def test_what_a_value_does_not_rest_on_is_left_out() -> None:

@@ -27,6 +27,7 @@ class Frame:
         "env",
         "function",
         "is_call",
+        "is_exact",
         "on_host",
         "part",
         "returns",
@@ -46,6 +47,7 @@ class Frame:
         self.backward_terms = terms_sent_backward(function)
         self.on_host: Mapping[str, Kind] = {}
         self.split: set[str] = set()  # names whose attributes or items may have entries of their own in an environment
+        self.is_exact = True  # no bound was met that a part of it alone might not meet
         self.is_call = False  # one call with its arguments, not the function for all callers
 
 

@@ -38,6 +38,8 @@ def _bare(value: Value, numbers: dict[Evidence, int]) -> Value:
         because = (Because(numbers.setdefault(because, len(numbers)), _TOKEN),)
     element = None if value.element is None else _bare(value.element, numbers)
     items = value.items and tuple((key, _bare(item, numbers)) for key, item in value.items)
+    if not because and element is value.element and not items:
+        return value
     return value._replace(because=because, element=element, items=items)
 
 
@@ -50,6 +52,8 @@ def restore(value: Value, evidence: list[Evidence]) -> Value:
         because = tuple(each for step in because for each in _evidence_of(step, evidence))
     element = None if value.element is None else restore(value.element, evidence)
     items = value.items and tuple((key, restore(item, evidence)) for key, item in value.items)
+    if because is value.because and element is value.element and not items:
+        return value
     return value._replace(because=because, element=element, items=items)
 
 

@@ -58,7 +58,7 @@ class _Spot(NamedTuple):
     scope: Scope
 
     def at(self, node: ast.expr) -> _Spot:
-        return self._replace(node=node)
+        return _Spot(node, self.statement, self.scope)  # in place of `_replace`, which takes four times as long
 
 
 class _Term(NamedTuple):
@@ -108,7 +108,7 @@ def negated(inner: Formula) -> Formula:
 def joined(word: str, parts: list[Formula]) -> Formula:
     """`and` or `or` of the formulas."""
     decisive = word == "or"
-    if any(part is decisive for part in parts):
+    if decisive in parts:
         return decisive
     left = list(dict.fromkeys(part for part in parts if not isinstance(part, bool)))
     if len(left) < 2:

@@ -93,6 +93,11 @@ class Progress:
         """How many queries are in progress."""
         return len(self.open)
 
+    @property
+    def is_in_cycle(self) -> bool:
+        """Whether the innermost query has used the result of a query in progress, or of one that was put off."""
+        return self.cycle != _NONE or self.is_open
+
     def origin(self) -> int:
         """The depth of the query that bounds count from."""
         return 0
@@ -168,6 +173,15 @@ class QueryCache:
         """A bound that counts from the query at that depth has cut off part of what is in progress above it."""
         self._progress.rest_on(_NONE, depth)
         self._progress.counted_from.add(depth)
+
+    def limit_of(self, question: tuple[object, ...], limit: int) -> int:
+        """The limit of calls up under which a query is stored, or will be, if it is asked under this limit."""
+        known = self.reaches.get(question)
+        return known[0] if known is not None and known[1] <= limit else limit
+
+    def has_under(self, limit: int, question: tuple[object, ...]) -> bool:
+        """Whether the result that is asked for under this limit of calls up is stored."""
+        return self.has((*question, self.limit_of(question, limit)))
 
     def has(self, question: object) -> bool:
         """Whether the result is stored."""

@@ -298,10 +298,10 @@ class FunctionInfo:
     @property
     def self_name(self) -> str | None:
         """The name of a method's first parameter."""
-        arguments = self.arguments
-        if self.cls is None or arguments is None or self.is_static:
+        arguments = None if self.cls is None else self.arguments
+        if arguments is None or self.is_static:
             return None
-        positional = [*arguments.posonlyargs, *arguments.args]
+        positional = arguments.posonlyargs or arguments.args
         return positional[0].arg if positional else None
 
 

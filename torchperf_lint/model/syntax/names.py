@@ -58,6 +58,11 @@ def last_name(expression: ast.expr) -> str | None:
 
 def dotted(expression: ast.expr) -> str | None:
     """`a.b.c` as text for a chain of names and attributes; None for anything else."""
+    kind = expression.__class__
+    if kind is ast.Name:
+        return expression.id  # type: ignore[attr-defined, no-any-return]
+    if kind is not ast.Attribute:
+        return None
     parts: list[str] = []
     while isinstance(expression, ast.Attribute):
         parts.append(expression.attr)

@@ -58,6 +58,16 @@ class Slice:
         where: list[ast.stmt | ast.expr] = [*self.run, *([] if self.at is None else [self.at]), *self.asked]
         return sorted((each.lineno, each.col_offset) for each in where)
 
+    def contains(self, other: Slice) -> bool:
+        """Whether all that the other slice interprets, enters and evaluates is part of this one."""
+        reached = self.run | self.entered
+        return (
+            self.run >= other.run
+            and reached >= other.entered
+            and (other.at is None or other.at in self.run)
+            and self.names >= other.names
+        )
+
     def steps(self, block: list[ast.stmt]) -> list[ast.stmt]:
         """The statements of a block that are interpreted or entered, and those that leave the block."""
         if self._steps is None:

@@ -67,6 +67,7 @@ class ValueInference:
         self._cache = QueryCache(analyzed.recorder, self._inquiry, is_same, self._rank)
         self.names = Names(self, analyzed)
         self._running: dict[tuple[FunctionInfo, Slice | None, int], Frame] = {}  # the int: the limit of calls up
+        self._parts: dict[FunctionInfo, dict[Slice | None, None]] = {}  # the slices that have run; None: the whole
         self._asked: dict[FunctionInfo, int] = {}  # how many statements queries have asked to run so far
 
     def _rank(self, question: tuple[object, ...]) -> tuple[object, ...] | None:
@@ -120,9 +121,24 @@ class ValueInference:
         asked = part(slices)
         if asked is None:
             return self.frame(function)
+        wider = self._wider(function, asked)
+        if wider is not None:
+            return wider
         self._asked[function] = self._asked.get(function, 0) + len(asked.run)
         goes_on = self._cache.depth or function.is_module or 2 * self._asked[function] <= slices.size
         return self.frame(function, asked if goes_on else None)
+
+    def _wider(self, function: FunctionInfo, part: Slice) -> Frame | None:
+        """A stored frame of the function that contains a slice which has not run: both give the same values."""
+        limit = self._inquiry.context.calls_up
+        if self._cache.has_under(limit, ("frame", function, part)):
+            return None
+        for each in self._parts.get(function, ()):
+            if (each is None or each.contains(part)) and self._cache.has_under(limit, ("frame", function, each)):
+                frame = self.frame(function, each)
+                if frame.is_exact:
+                    return frame
+        return None
 
     def at_end(self, function: FunctionInfo, name: str) -> Value | None:
         """The value of a name (or path) after the function or module has run; None if it does not bind the name."""
@@ -246,7 +262,7 @@ class ValueInference:
         for owner in self.lineage(cls):
             stores = owner.attributes.get(name)
             if stores:
-                bound = [store for store in stores if _is_bound(store, owner)]
+                bound = [store for store in stores if own_changes.is_bound(store, owner)]
                 value = own_changes.joined(self, cls, [(store, self._stored(store)) for store in bound])
                 value = own_changes.trained(self, cls, name, value)
                 if value.kind is Kind.CONTAINER and value.element is None:
@@ -432,8 +448,7 @@ class ValueInference:
         """
         inquiry = self._inquiry
         limit = inquiry.context.calls_up
-        known = self._cache.reaches.get(question)
-        calls_up = known[0] if known is not None and known[1] <= limit else limit
+        calls_up = self._cache.limit_of(question, limit)
         before, inquiry.reach = inquiry.reach, 0
 
         def work_out() -> tuple[_R, int]:
@@ -464,21 +479,17 @@ class ValueInference:
         frame.env = env
         if bound is None:
             self._running[function, part, self._inquiry.context.calls_up] = frame
+            self._parts.setdefault(function, {})[part] = None
         runner = Runner(self, evaluator, frame, part)
         final = runner.block(function.body if part is None else function.block, env)
         merged = runner.exits if final is None else [*runner.exits, final]
         if merged:
             frame.env = merged[0] if len(merged) == 1 else merge_all(merged)
+        # A cycle may settle in more than one way, and a slice of it is another cycle.
+        if self._inquiry.is_in_cycle or self._inquiry.context.budget.statements >= bounds.MOST_STATEMENTS_FOLLOWED:
+            frame.is_exact = False
         return frame
 
 
 def _lambdas(index: Index) -> dict[ast.AST, FunctionInfo]:
     return {each.node: each for found in index.lambdas.values() for each in found}
-
-
-def _is_bound(store: AttributeStore, owner: ClassInfo) -> bool:
-    """Whether the statement gives the attribute a value: `x: Tensor` in a class body only declares its type."""
-    return not any(
-        isinstance(statement, ast.AnnAssign) and statement.target is store.target and statement.value is None
-        for statement in owner.node.body
-    )

@@ -154,3 +154,11 @@ def _names(call: ast.Call, name: str) -> bool:
     """`register_buffer("name", ...)`."""
     first = call.args[0] if call.args else None
     return isinstance(first, ast.Constant) and first.value == name
+
+
+def is_bound(store: AttributeStore, owner: ClassInfo) -> bool:
+    """Whether the statement gives the attribute a value: `x: Tensor` in a class body only declares its type."""
+    return not any(
+        isinstance(statement, ast.AnnAssign) and statement.target is store.target and statement.value is None
+        for statement in owner.node.body
+    )

@@ -423,11 +423,13 @@ def _literal(default: ast.expr) -> Value:
 
 
 def _positional(function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Env:
-    assert function.arguments is not None
-    named = [a.arg for a in (*function.arguments.posonlyargs, *function.arguments.args)]
+    parameters = function.arguments
+    assert parameters is not None
+    named = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]
     env = dict(zip(named, arguments, strict=False))
-    accepted = {*named, *(a.arg for a in function.arguments.kwonlyargs)}
-    env.update({name: value for name, value in keywords.items() if name in accepted})
+    if keywords:
+        accepted = {*named, *(a.arg for a in parameters.kwonlyargs)}
+        env.update({name: value for name, value in keywords.items() if name in accepted})
     return env
 
 

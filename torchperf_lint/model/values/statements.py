@@ -303,7 +303,10 @@ class Runner:
             widened = merge_all([head, *again])
             if deep or widened == head:
                 break
-            head = self._forgetting(widened, node) if attempt == bounds.MOST_LOOP_PASSES - 2 else widened
+            if attempt == bounds.MOST_LOOP_PASSES - 2:
+                self.frame.is_exact = False
+                widened = self._forgetting(widened, node)
+            head = widened
         after = self.block(node.orelse, head.copy())
         outcomes = [*left, *([] if after is None else [after])]
         return merge_all(outcomes) if outcomes else None

@@ -26,13 +26,13 @@ def placed_by_training(
 
     A model that is `given` a tensor of the host runs there, and so may one that is given a batch as it was loaded.
     """
-    if any(is_of_host(each) or (each.origin is not None and each.device is Device.UNKNOWN) for each in given):
-        return result
-    if given and all(is_python_data(each) or each.kind is Kind.NUMPY for each in given):
-        return result
     if result.kind not in _RESULTS or result.device is not Device.UNKNOWN or result.among:
         return result
     if evaluator.inference.cpu_only or not _is_open(callee):
+        return result
+    if any(is_of_host(each) or (each.origin is not None and each.device is Device.UNKNOWN) for each in given):
+        return result
+    if given and all(is_python_data(each) or each.kind is Kind.NUMPY for each in given):
         return result
     path = dotted(node.func)
     row = None if path is None else _row_sent_backward(evaluator.frame.function, path)
