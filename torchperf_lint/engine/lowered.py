@@ -58,7 +58,11 @@ def _reasons(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Iterator[Low
     if hot_path.evaluates:
         row = hot_path.because[-1] if hot_path.because else Because(here.statement.lineno, "")
         infers = hot_path.frequency is Frequency.INFERENCE_LOOP
-        text = "no training is seen to run this" if infers else "nothing but evaluations is seen to run this"
+        text = (
+            "nothing but an inference loop repeats this in every step"
+            if infers
+            else "nothing but evaluations is seen to run this"
+        )
         yield Lowered(Severity.WARNING, Because(row.row, text, row.path))
         work = next(filter(None, (same_pass.host_work(*each) for each in way)), None)
         if work is not None:

@@ -54,6 +54,9 @@ def items_at_once(model: Model, read: HostRead, comprehension: cst.ListComp | cs
     return Fix(_TITLE, Safety.SAFE if plain else Safety.UNSAFE, changed, _ASSUMES)
 
 
+_LAZY = frozenset(f"builtins.{name}" for name in "map zip filter enumerate reversed iter".split())
+
+
 def _reads_pieces(model: Model, read: HostRead, node: ast.ListComp | ast.DictComp) -> bool:
     """Whether it reads what one tensor is made of: there may be many pieces, and `tolist` is the way to read them."""
     walked, function = node.generators[-1].iter, model.function_of(read.site)
@@ -89,4 +92,19 @@ def _is_plain(model: Model, function: FunctionInfo, node: ast.expr | None) -> bo
             return evaluating.only_computes(model, function, node.func.value)
     if node is None or not evaluating.only_computes(model, function, node):
         return False
-    return model.value_in(function, node).kind is not Kind.UNKNOWN or isinstance(node, (ast.Compare, ast.Constant))
+    value = model.value_in(function, node)
+    if isinstance(node, ast.Name) and value.kind is Kind.CONTAINER:
+        return all(_is_laid_out(model, function, each) for each in model.bindings(function, node.id))
+    return value.kind is not Kind.UNKNOWN or isinstance(node, (ast.Compare, ast.Constant))
+
+
+def _is_laid_out(model: Model, function: FunctionInfo, made: ast.expr) -> bool:
+    """Whether an expression gives all its items at once; an iterator may run code of the project for each of them."""
+    if not isinstance(made, ast.Call):
+        return not isinstance(made, ast.GeneratorExp)
+    called = model.value_in(function, made.func)
+    if called.function is not None:
+        return not called.function.is_generator
+    if called.kind is Kind.METHOD:
+        return called.element is not None and called.element.kind is not Kind.MODULE
+    return called.ref not in _LAZY

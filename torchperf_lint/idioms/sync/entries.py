@@ -201,6 +201,8 @@ def _summed(model: Model, read: HostRead, held: _Dict) -> Fix | NoFix:
     torch, scale = model.name_of("torch", read.site), scale_of(model, read)
     if scale is None:
         return NoFix.COMPUTED_WITH
+    if len({_managers_around(model, read, each) for each in held.entries}) > 1:
+        return NoFix.FORM  # nothing but an inference mode may add to a tensor that one has made
     kept = _exactly(model, read, held)
     definitions: tuple[Edit, ...] | None = ()
     if kept is None:
@@ -250,6 +252,19 @@ def _beside(model: Model, read: HostRead, held: _Dict) -> tuple[_Entry, list[_En
     function, statement = model.function_of(read.site), model.statement_of(read.site.node)
     mine = next(each for each in held.entries if function.parents[each.number] is statement)
     return mine, [each for each in held.entries if each is not mine and not _are_apart(each.key, mine.key)]
+
+
+def _managers_around(model: Model, read: HostRead, entry: _Entry) -> tuple[int, ...]:
+    """The rows of the `with` statements of the loop around the statement of an entry."""
+    statement = model.function_of(read.site).parents[entry.number]
+    places = model.place_of(statement).outwards() if isinstance(statement, ast.stmt) else ()
+    loop, found = read.hot_path.loop, list[int]()
+    for place in places:
+        if place.parent is loop:
+            break
+        if isinstance(place.parent, (ast.With, ast.AsyncWith)):
+            found.append(place.parent.lineno)
+    return tuple(found)
 
 
 def _are_apart(one: ast.expr, other: ast.expr) -> bool:

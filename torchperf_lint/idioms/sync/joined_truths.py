@@ -73,8 +73,7 @@ def _text(model: Model, site: Site, operand: cst.BaseExpression) -> str | None:
     if not value.is_tensor or value.dtype != "bool" or not value.device.on_accelerator or not _never_fails(tensor):
         return None
     text = edits.text_of(site.tree, tensor)
-    is_whole = isinstance(tensor, (cst.Call, cst.Name, cst.Attribute)) or bool(tensor.lpar)
-    text = text if is_whole else f"({text})"
+    text = text if isinstance(tensor, (cst.Call, cst.Name, cst.Attribute)) else f"({text})"
     return f"~{text}" if is_negated else text
 
 

@@ -5,6 +5,7 @@ The rules of the sync group share this module: each read has one sink, and one r
 
 from __future__ import annotations
 
+import ast
 import enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +28,7 @@ from torchperf_lint.knowledge.loggers import (
 from torchperf_lint.knowledge.torch_api import TAKES_SIZES
 from torchperf_lint.model.domain.frequency import Frequency, HotPath
 from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.handles import last_name
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ _COMPREHENSIONS = ("ListComp", "GeneratorExp", "SetComp", "DictComp")
 
 
 FINITE_CHECKS = ("isnan", "isfinite", "isinf")
+_EXITS = ("exit", "_exit", "abort")
 
 
 class Sink(enum.Enum):
@@ -251,7 +254,7 @@ def _role(model: Model, site: Site, tensor: cst.BaseExpression) -> tuple[Sink, s
 def needed_at_once(model: Model, site: Site) -> Sink | None:
     """The sink of a read whose number decides the program's next step, at any depth of the statement.
 
-    A check for NaN or infinities is no such need: the device can make it, and be asked later.
+    A check for NaN or infinities that leaves the step is no such need: the device can make it, and be asked later.
     """
     role: Sink | None = None
     is_checked = False
@@ -267,13 +270,22 @@ def needed_at_once(model: Model, site: Site) -> Sink | None:
             return Sink.ASIDE
         is_checked = is_checked or name in FINITE_CHECKS
         if isinstance(parent, (cst.If, cst.While, cst.Assert, cst.IfExp)) and node is parent.test:
-            role = role or (None if is_checked else Sink.CONDITION)
+            role = role or (None if is_checked and _leaves(model.statement_of(site.node)) else Sink.CONDITION)
         elif isinstance(parent, (cst.Index, cst.Slice)) or (name in TAKES_SIZES and isinstance(node, cst.Arg)):
             role = role or Sink.INDEX
         elif name == "step" and isinstance(parent, cst.Call) and "env" in (shape.dotted(parent.func) or "").lower():
             role = role or Sink.CONDITION
         node, parent = parent, model.parent(parent)
     return role
+
+
+def _leaves(tested: ast.stmt) -> bool:
+    """Whether a test that holds ends the run or the step."""
+    if not isinstance(tested, ast.If):
+        return isinstance(tested, ast.Assert)
+    last = tested.body[-1]
+    is_exit = isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and last_name(last.value.func) in _EXITS
+    return is_exit or isinstance(last, (ast.Raise, ast.Continue, ast.Break, ast.Return))
 
 
 def _walked_over(model: Model, site: Site, tensor: cst.BaseExpression) -> str | None:

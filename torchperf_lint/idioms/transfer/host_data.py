@@ -11,6 +11,7 @@ from torchperf_lint.idioms.transfer.construction import built_on_host, makers_on
 from torchperf_lint.idioms.transfer.invariants import invariant_path
 from torchperf_lint.model.domain.frequency import Frequency
 from torchperf_lint.model.domain.values import Device
+from torchperf_lint.model.handles import last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model
     from torchperf_lint.model.handles import FunctionInfo
 
-_FETCHING = frozenset("cpu numpy tolist item".split())
+_FETCHING = frozenset("cpu numpy tolist item pin_memory".split())
 
 
 def copies_host_data(model: Model, move: Move) -> bool:
@@ -39,12 +40,15 @@ def copies_host_data(model: Model, move: Move) -> bool:
 
 
 def _comes_from_device(model: Model, move: Move) -> bool:
-    """Whether the function fetches from the device what the tensor is computed from, to work on the host."""
+    """Whether the tensor is computed from what the function, or one that it calls for that, fetches from the device.
+
+    Then it works on the host on purpose. What is pinned by hand is left alone, too.
+    """
     function, moved = model.function_of(move.site), model.ast_of(move.moved)
     waiting, seen = [] if moved is None else [moved], set[str]()
     while waiting:
         for node in subtree(waiting.pop()):
-            if isinstance(node, ast.Call) and _fetches(node):
+            if isinstance(node, ast.Call) and (_fetches(node) or _is_fetched_by(model, function, node)):
                 return True
             if isinstance(node, ast.Name) and node.id not in seen:
                 seen.add(node.id)
@@ -73,8 +77,17 @@ def _sources_in(function: FunctionInfo) -> dict[str, list[ast.expr]]:
     return found
 
 
+def _is_fetched_by(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
+    """Whether the call runs a function of the project that fetches something from the device."""
+    called = model.value_in(function, call.func).function
+    nodes = () if called is None else called.nodes
+    return any(
+        isinstance(each, ast.Call) and last_name(each.func) in ("cpu", "to") and _fetches(each) for each in nodes
+    )
+
+
 def _fetches(call: ast.Call) -> bool:
-    """`x.cpu()`, `x.to("cpu")` or `x.tolist()`, by the name: what is on the host already is no common receiver."""
+    """`x.cpu()`, `x.to("cpu")`, `x.pin_memory()`, by the name: what is there already is no common receiver."""
     if not isinstance(call.func, ast.Attribute):
         return False
     to_host = [each for each in call.args if isinstance(each, ast.Constant) and each.value == "cpu"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.syntax.iterables import counted
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _GROWS = frozenset("append extend add appendleft insert update copy_ add_".split())
 _METADATA = torch_api.METADATA_ATTRIBUTES | {"device"}
+_FEW = 8
 _NO_INFERENCE = frozenset({"forward", "__init__"})
 
 
@@ -23,7 +25,7 @@ def fed_back(loop: Loop, function: FunctionInfo) -> list[CallRecord]:
 
     None in `forward`, where such a loop is a part of the model, and none where the loop goes over what it calls.
     """
-    if function.name in _NO_INFERENCE:
+    if function.name in _NO_INFERENCE or (isinstance(loop, (ast.For, ast.AsyncFor)) and _counts_to_a_few(loop.iter)):
         return []
     calls = [record for record in function.calls_made if record.place.loops()[:1] == [loop]]
     walked = set() if isinstance(loop, ast.While) else _names_in(loop.target)
@@ -33,6 +35,13 @@ def fed_back(loop: Loop, function: FunctionInfo) -> list[CallRecord]:
     return [record for record in calls if _given(record) & _made_of(record, bound)]
 
 
+def _counts_to_a_few(iterable: ast.expr) -> bool:
+    """`range(3)`: so few passes are parts of one step."""
+    counts = counted(iterable)
+    numbers = [] if counts is None else [each.value if isinstance(each, ast.Constant) else None for each in counts.args]
+    return bool(numbers) and all(type(each) is int and each <= _FEW for each in numbers)
+
+
 def _given(record: CallRecord) -> set[str]:
     """The names whose values a call gets."""
     given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
@@ -40,10 +49,17 @@ def _given(record: CallRecord) -> set[str]:
 
 
 def _values_in(node: ast.AST) -> set[str]:
-    """The names in an expression, but for those that are asked for their shape, dtype or device alone."""
+    """The names in an expression, but for those that are asked for their size, dtype or device alone."""
     nodes = list(subtree(node))
-    asked = {id(each.value) for each in nodes if isinstance(each, ast.Attribute) and each.attr in _METADATA}
+    asked = {id(inner) for each in nodes for part in _asked_about(each) for inner in subtree(part)}
     return {each.id for each in nodes if isinstance(each, ast.Name) and id(each) not in asked}
+
+
+def _asked_about(node: ast.AST) -> list[ast.expr]:
+    """`x` of `x.shape`, `x.size(0)` and `len(x)`."""
+    if isinstance(node, ast.Attribute) and (node.attr in _METADATA or node.attr in torch_api.METADATA_METHODS):
+        return [node.value]
+    return node.args if isinstance(node, ast.Call) and last_name(node.func) == "len" else []
 
 
 def _made_of(record: CallRecord, bound: list[tuple[set[str], set[str]]]) -> set[str]:

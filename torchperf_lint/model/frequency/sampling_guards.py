@@ -119,13 +119,24 @@ def names_training_period(test: ast.expr, *, in_rollout: bool) -> bool:
     """
     names = [last_name(node) or "" for node in subtree(test) if isinstance(node, (ast.Name, ast.Attribute))]
     wanted = _ROLLOUT_PERIOD if in_rollout else _TRAINING_PERIOD
-    return any(map(wanted.search, names)) or (in_rollout and any(map(_is_short_period, subtree(test))))
+    return any(map(wanted.search, names)) or (in_rollout and _asks_for_short_period(test))
 
 
-def _is_short_period(node: ast.AST) -> bool:
-    """`t % 4`."""
-    is_remainder = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.right, ast.Constant)
-    period = node.right.value if is_remainder else None  # type: ignore[attr-defined]
+def _asks_for_short_period(test: ast.expr) -> bool:
+    """`t % 4 == 0`, also after `t > warmup`, but with no other remainder or equality that makes it rarer."""
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    periods = [each for each in parts if _is_short_period(each)]
+    others = [node for each in parts if each not in periods for node in subtree(each)]
+    return len(periods) == 1 and not any(isinstance(node, (ast.Mod, ast.Eq)) for node in others)
+
+
+def _is_short_period(part: ast.expr) -> bool:
+    if not isinstance(part, ast.Compare) or len(part.ops) != 1 or not isinstance(part.ops[0], ast.Eq):
+        return False
+    left = part.left
+    if not isinstance(left, ast.BinOp) or not isinstance(left.op, ast.Mod) or dotted(left.left) is None:
+        return False
+    period = left.right.value if isinstance(left.right, ast.Constant) else None
     return type(period) is int and 0 < period <= _SHORT_PERIOD
 
 
