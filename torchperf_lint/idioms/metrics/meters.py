@@ -26,6 +26,12 @@ def is_meter(value: Value, name: str) -> bool:
     return named in conventions.METER_CLASSES or name.lower().endswith(("meter", "metric_logger"))
 
 
+def takes_numbers_alone(model: Model) -> bool:
+    """Whether the file, outside of its meters, calls what raises for a tensor and may be given what a meter holds."""
+    owners = (model.function_of(site).cls for site in model.calls("builtins.round", "json.dump", "json.dumps"))
+    return any(owner is None or "update" not in owner.methods for owner in owners)
+
+
 def only_adds_up(model: Model, value: Value, method: str, parameter: int | str) -> bool:
     """Whether a method of the value's class, and all that it calls, only computes with the parameter and stores it.
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _GROWS = frozenset("append extend add appendleft insert update copy_ add_".split())
 _METADATA = torch_api.METADATA_ATTRIBUTES | {"device"}
-_FEW = 8
+_PASSES_OF_A_STEP = 8
+"""A literal number of passes up to this is a part of one step: a refinement, not a generation."""
 _NO_INFERENCE = frozenset({"forward", "__init__"})
 
 
@@ -39,7 +40,7 @@ def _counts_to_a_few(iterable: ast.expr) -> bool:
     """`range(3)`: so few passes are parts of one step."""
     counts = counted(iterable)
     numbers = [] if counts is None else [each.value if isinstance(each, ast.Constant) else None for each in counts.args]
-    return bool(numbers) and all(type(each) is int and each <= _FEW for each in numbers)
+    return bool(numbers) and all(type(each) is int and each <= _PASSES_OF_A_STEP for each in numbers)
 
 
 def _given(record: CallRecord) -> set[str]:

@@ -63,17 +63,11 @@ def _safety(model: Model, meter: cst.BaseExpression, call: cst.Call, read: HostR
         if fed is None or not meters.only_adds_up(model, value, shape.method_name(call) or "", fed):
             return None
         # `round(meter.avg, 3)` and `json.dump` raise for a tensor.
-        around = any(_takes_numbers_alone(each) for each in model.with_neighbours)
+        around = any(meters.takes_numbers_alone(each) for each in model.with_neighbours)
         return Safety.SHOWN if around else Safety.UNSAFE
     named = ((value.ref or "").rpartition(".")[2], model.text(meter).rpartition(".")[2])
     reads = isinstance(meter, cst.Subscript) or any(name in READING_METERS for name in named)
     return None if reads else Safety.SHOWN
-
-
-def _takes_numbers_alone(model: Model) -> bool:
-    """Whether the file, outside of its meters, calls what raises for a tensor and may be given what a meter holds."""
-    owners = (model.function_of(site).cls for site in model.calls("builtins.round", "json.dump", "json.dumps"))
-    return any(owner is None or "update" not in owner.methods for owner in owners)
 
 
 def _parameter(model: Model, call: cst.Call, read: HostRead) -> int | str | None:
