@@ -26,8 +26,12 @@ def is_meter(value: Value, name: str) -> bool:
     return named in conventions.METER_CLASSES or name.lower().endswith(("meter", "metric_logger"))
 
 
-def takes_numbers_alone(model: Model) -> bool:
-    """Whether the file, outside of its meters, calls what raises for a tensor and may be given what a meter holds."""
+def readers_take_numbers_alone(model: Model) -> bool:
+    """Whether the file or a neighbour calls, outside of meters, what raises for a tensor: `round(meter.avg, 3)`."""
+    return any(map(_takes_numbers_alone, model.with_neighbours))
+
+
+def _takes_numbers_alone(model: Model) -> bool:
     owners = (model.function_of(site).cls for site in model.calls("builtins.round", "json.dump", "json.dumps"))
     return any(owner is None or "update" not in owner.methods for owner in owners)
 

@@ -62,9 +62,7 @@ def _safety(model: Model, meter: cst.BaseExpression, call: cst.Call, read: HostR
         fed = _parameter(model, call, read)
         if fed is None or not meters.only_adds_up(model, value, shape.method_name(call) or "", fed):
             return None
-        # `round(meter.avg, 3)` and `json.dump` raise for a tensor.
-        around = any(meters.takes_numbers_alone(each) for each in model.with_neighbours)
-        return Safety.SHOWN if around else Safety.UNSAFE
+        return Safety.SHOWN if meters.readers_take_numbers_alone(model) else Safety.UNSAFE
     named = ((value.ref or "").rpartition(".")[2], model.text(meter).rpartition(".")[2])
     reads = isinstance(meter, cst.Subscript) or any(name in READING_METERS for name in named)
     return None if reads else Safety.SHOWN
