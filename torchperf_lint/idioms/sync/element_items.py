@@ -54,7 +54,9 @@ def items_at_once(model: Model, read: HostRead, comprehension: cst.ListComp | cs
     return Fix(_TITLE, Safety.SAFE if plain else Safety.UNSAFE, changed, _ASSUMES)
 
 
-_LAZY = frozenset(f"builtins.{name}" for name in "map zip filter enumerate reversed iter".split())
+_PLAIN = (Kind.TENSOR, Kind.NUMBER, Kind.STRING, Kind.NUMPY)
+_DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp)
+_LAYS_OUT = frozenset(f"builtins.{name}" for name in ("list", "tuple", "dict", "sorted"))
 
 
 def _reads_pieces(model: Model, read: HostRead, node: ast.ListComp | ast.DictComp) -> bool:
@@ -92,19 +94,19 @@ def _is_plain(model: Model, function: FunctionInfo, node: ast.expr | None) -> bo
             return evaluating.only_computes(model, function, node.func.value)
     if node is None or not evaluating.only_computes(model, function, node):
         return False
-    value = model.value_in(function, node)
-    if isinstance(node, ast.Name) and value.kind is Kind.CONTAINER:
-        return all(_is_laid_out(model, function, each) for each in model.bindings(function, node.id))
-    return value.kind is not Kind.UNKNOWN or isinstance(node, (ast.Compare, ast.Constant))
+    if isinstance(node, (ast.Compare, ast.Constant)) or model.value_in(function, node).kind in _PLAIN:
+        return True
+    made = model.all_bindings(function, node.id) if isinstance(node, ast.Name) else [node]
+    return bool(made) and all(_is_laid_out(model, function, each) for each in made)
 
 
 def _is_laid_out(model: Model, function: FunctionInfo, made: ast.expr) -> bool:
-    """Whether an expression gives all its items at once; an iterator may run code of the project for each of them."""
+    """Whether an expression is shown to give all its items at once: an iterator may run the project's code for each."""
+    if isinstance(made, _DISPLAYS):
+        return True
     if not isinstance(made, ast.Call):
-        return not isinstance(made, ast.GeneratorExp)
+        return False
     called = model.value_in(function, made.func)
-    if called.function is not None:
-        return not called.function.is_generator
     if called.kind is Kind.METHOD:
-        return called.element is not None and called.element.kind is not Kind.MODULE
-    return called.ref not in _LAZY
+        return called.element is not None and called.element.holds_tensors
+    return called.ref in _LAYS_OUT or (called.ref or "").startswith("torch.")

@@ -269,8 +269,7 @@ def _managers_around(model: Model, read: HostRead, entry: _Entry) -> tuple[int, 
 
 def _are_apart(one: ast.expr, other: ast.expr) -> bool:
     """Whether two keys are literals that differ."""
-    literal = isinstance(one, ast.Constant) and isinstance(other, ast.Constant)
-    return literal and ast.unparse(one) != ast.unparse(other)
+    return isinstance(one, ast.Constant) and isinstance(other, ast.Constant) and one.value != other.value
 
 
 # -- lists ----------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ _COMPREHENSIONS = ("ListComp", "GeneratorExp", "SetComp", "DictComp")
 
 
 FINITE_CHECKS = ("isnan", "isfinite", "isinf")
-_EXITS = ("exit", "_exit", "abort")
+_EXITS = ("exit", "_exit", "abort", "quit")
 
 
 class Sink(enum.Enum):
