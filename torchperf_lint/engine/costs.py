@@ -14,7 +14,7 @@ from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.index import FunctionInfo
 from torchperf_lint.model.syntax.names import dotted, last_name, names_in
 from torchperf_lint.model.values.name_heuristics import WHOLE_BATCH
-from torchperf_lint.syntax.tree import own_expressions, subtree
+from torchperf_lint.syntax.tree import COMPREHENSIONS, own_expressions, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -136,17 +136,19 @@ def _repeated(model: Model, statement: ast.stmt, node: ast.expr | None) -> Rate:
 
 def _inner_iterables(model: Model, statement: ast.stmt, node: ast.expr | None) -> Iterator[ast.expr | None]:
     """What the loops and comprehensions inside the step go over; None for a `while`."""
-    hot_path = model.hot_path_of(statement)
-    for loop in model.place_of(statement).loops():
+    hot_path, place = model.hot_path_of(statement), model.place_of(statement)
+    for loop in place.loops():
         if model.loop_info(loop).kind is not LoopKind.OTHER or (hot_path is not None and loop is hot_path.loop):
             break
         if not isinstance(loop.body[-1], ast.Break):
             yield None if isinstance(loop, ast.While) else loop.iter
     for outer in own_expressions(statement) if node is not None else ():
-        if isinstance(outer, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        if isinstance(outer, COMPREHENSIONS):
             first = outer.generators[0]
             if any(each is node for each in subtree(outer)) and not any(each is node for each in subtree(first.iter)):
-                yield from (each.iter for each in outer.generators)
+                for walked in (each.iter for each in outer.generators):
+                    if hot_path is not None or not model.gives_batches(place.function, walked):
+                        yield walked
 
 
 def _is_of_elements(model: Model, function: FunctionInfo, iterable: ast.expr, bindings: int = 0) -> bool:

@@ -219,6 +219,7 @@ class NoFix(enum.Enum):
     OPTION = "an option of the project decides it, and the program has to set that"
     # Where it runs.
     BY_HELPER = "a function of the project does it for all its callers, which may have host data"
+    MAY_BE_A_NUMBER = "the value is a number already on other paths, or in other calls"
     LOOP_ELSEWHERE = "the loop that repeats it is in another function"
     MAY_BE_CAUGHT = "an exception that is caught would skip code that the fix puts elsewhere, or come later"
     SCRIPTED = (

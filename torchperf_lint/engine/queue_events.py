@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Unproven
 from torchperf_lint.knowledge import launches, torch_api
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
 from torchperf_lint.model.syntax.names import last_name
-from torchperf_lint.syntax.tree import children
+from torchperf_lint.syntax.tree import COMPREHENSIONS, children
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.syntax.index import FunctionInfo
 
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _HANDS_OVER = (ast.Yield, ast.YieldFrom, ast.Await)
 _QUIET_KINDS = (Kind.NONE, Kind.NUMBER, Kind.STRING, Kind.DEVICE, Kind.DTYPE, Kind.NUMPY, Kind.CONTAINER)
 _OF_TENSORS = frozenset(
@@ -92,7 +91,7 @@ class Expressions:
     def _events(self, node: ast.AST) -> Iterator[Event]:
         if isinstance(node, ast.Lambda):
             return
-        if isinstance(node, _COMPREHENSIONS):
+        if isinstance(node, COMPREHENSIONS):
             yield from self._comprehension(node)
             return
         if isinstance(node, (ast.BoolOp, ast.IfExp, ast.Compare)):

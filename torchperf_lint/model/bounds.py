@@ -11,6 +11,9 @@ from __future__ import annotations
 MOST_CLASSES = 64
 """An object with more possible classes than this has an unknown class: joins would grow with the program."""
 
+MOST_STORES_ELSEWHERE = 16
+"""An attribute that other code sets in more places than this is not known: each of them is evaluated."""
+
 MOST_NESTED = 5
 """Nested containers are known to this depth, so that a list that contains itself reaches a fixpoint."""
 

@@ -115,7 +115,8 @@ class Model(SiteModel):
     def hot_path(self, site: Site) -> HotPath | None:
         """The loop, hook or call path that runs the site in every step; None if not hot, unknown or sampled."""
         statement = self.statement_of(site.node)
-        part = self.ast_of(site.node) if statement in self._index.lambdas else None
+        in_part = statement in self._index.lambdas or statement in self._index.comprehensions
+        part = self.ast_of(site.node) if in_part else None
         return self.hot_path_of(statement) if part is None else self._frequency.of_part(statement, part)
 
     def runs_in_calls(self, site: Site) -> bool:

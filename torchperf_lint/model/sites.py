@@ -292,16 +292,8 @@ class SiteModel(FrequencyModel):
 
 
 def _is_repeated_read(record: CallRecord) -> bool:
-    return _is_scalar_read(record) and any(_holds(node, record.call) for node in _comprehensions(record))
-
-
-def _comprehensions(record: CallRecord) -> list[ast.expr]:
-    """The comprehensions of the statement that contains the call."""
-    kinds = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-    return record.function.note(
-        ("comprehensions", record.statement),
-        lambda: [node for node in own_expressions(record.statement) if isinstance(node, kinds)],
-    )
+    around = record.function.index.comprehensions.get(record.statement, ())
+    return _is_scalar_read(record) and any(_holds(node, record.call) for node in around)
 
 
 def _holds(outer: ast.expr, inner: ast.expr) -> bool:

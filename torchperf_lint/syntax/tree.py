@@ -8,6 +8,9 @@ from __future__ import annotations
 import ast
 import functools
 
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
 _PLAIN = frozenset(
     "arg asname attr conversion ctx id is_async kind kwd_attrs level lineno module name rest simple str tag "
     "type_comment".split()

@@ -15,6 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.syntax.site import Site
+from torchperf_lint.syntax.tree import COMPREHENSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,7 +80,7 @@ class FunctionShape:
                 self._block(node.body, [], True)
                 if any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(node)):
                     self.gates = {each for each in node.body if isinstance(each, ast.If) and _leaves(each.body)}
-        elif isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
+        elif isinstance(node, COMPREHENSIONS):
             names = [each for generator in node.generators for each in _names_bound(generator.target)]
             self.conditions = [each for generator in node.generators for each in generator.ifs]
             for row in range(node.lineno, (node.end_lineno or node.lineno) + 1):

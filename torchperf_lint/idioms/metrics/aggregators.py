@@ -61,7 +61,7 @@ def hot_updates(model: Model) -> tuple[Update, ...]:
 def _hot_updates(model: Model) -> Iterator[Update]:
     reads: dict[int, list[HostRead]] = {}
     for read in hot_reads(model):
-        if read.role is Sink.METRIC:
+        if read.role is Sink.METRIC and not read.is_mixed:
             reads.setdefault(id(read.parent), []).append(read)
     for site in model.calls_of_kind(Kind.METRIC, *_UPDATES, hot=True):
         call = site.node

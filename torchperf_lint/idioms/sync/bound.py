@@ -62,8 +62,8 @@ def _is_index_in(function: FunctionInfo, name: str) -> bool:
 def read_where_needed(model: Model, read: HostRead) -> Fix | NoFix:
     """Bind the tensor, and read it at its uses if each is behind a sampling guard or after the loop."""
     name = bound_name(read)
-    if read.by_helper:
-        return NoFix.BY_HELPER
+    if read.unfixed is not None:
+        return read.unfixed
     statement = read.parent
     if name is None or not isinstance(statement, cst.Assign) or statement.value is not read.site.node:
         return goes_to(model, read.site.node)

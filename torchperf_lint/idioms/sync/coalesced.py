@@ -75,7 +75,7 @@ def _fixes(model: Model) -> Iterator[tuple[int, Fix]]:
     dicts: dict[int, tuple[cst.Dict, list[HostRead]]] = {}
     for read in hot_reads(model):
         around = model.parent(read.site.node) if read.role is Sink.OTHER else None
-        if read.by_helper and not isinstance(around, cst.DictElement):
+        if read.is_mixed or (read.by_helper and not isinstance(around, cst.DictElement)):
             continue
         if isinstance(around, cst.Assign):
             block = model.place(read.site.node).block

@@ -45,7 +45,7 @@ def delayed(model: Model, read: HostRead) -> Delayed | None:
     """The read as one that may be delayed; None unless a statement of its own binds it to a plain name."""
     statement = model.statement_of(read.site.node)
     given = read.parent
-    if read.by_helper or not isinstance(given, cst.Assign) or given.value is not read.site.node:
+    if read.unfixed is not None or not isinstance(given, cst.Assign) or given.value is not read.site.node:
         return None
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None

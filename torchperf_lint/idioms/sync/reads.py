@@ -9,6 +9,7 @@ import ast
 import enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from torchperf_lint.engine.findings import NoFix, Unproven
 from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.metrics import meters
 from torchperf_lint.idioms.metrics.metric_calls import aggregates
@@ -77,11 +78,17 @@ class HostRead(NamedTuple):
     hot_path: HotPath
     because: tuple[Because, ...]
     helper: str = ""  # the reading operation, where a helper in the project does it
+    is_mixed: bool = False  # what is read is a tensor on some paths and a number on others
 
     @property
     def by_helper(self) -> bool:
         """Whether a call of a reading helper in the project makes the read: few fixes look into it."""
         return self.helper != ""
+
+    @property
+    def unfixed(self) -> NoFix | None:
+        """Why most fixes leave the read as it is, whatever takes the number."""
+        return NoFix.BY_HELPER if self.by_helper else NoFix.MAY_BE_A_NUMBER if self.is_mixed else None
 
     @property
     def reader(self) -> str:
@@ -139,7 +146,13 @@ def _read(model: Model, site: Site, hot_path: HotPath | None) -> Iterator[HostRe
         role = Sink.NORM
     helper = next((each for each in helpers.helper_reads(model) if each.site is site), None)
     because = because if helper is None else (*because, helper.because)
-    read = HostRead(site, tensor, role, sink, parent, hot_path or COLD, because, helper.reader if helper else "")
+    is_mixed = helper is None and _converted(model, call) is not None and model.value(tensor).mixed
+    if is_mixed:
+        says = f"`{model.brief(tensor)}` is a number on other paths, or in other calls"
+        step = Unproven(model.source.row(site.start), says)
+        because = (*because, step)
+    reader = "" if helper is None else helper.reader
+    read = HostRead(site, tensor, role, sink, parent, hot_path or COLD, because, reader, is_mixed)
     if hot_path is not None and role in (Sink.ACCUMULATED, Sink.COLLECTED):
         read = read._replace(role=_role_by_reads(model, read))
     yield read
@@ -229,7 +242,7 @@ def _is_tensor(model: Model, node: cst.BaseExpression) -> bool:
     value = model.value(node)
     if value.kind is Kind.METHOD and value.ref == "data" and value.element is not None:
         value = value.element
-    return (value.kind is Kind.TENSOR and not value.mixed) or (value.kind is Kind.PYTREE and value.origin is None)
+    return value.kind is Kind.TENSOR or (value.kind is Kind.PYTREE and value.origin is None)
 
 
 def _role(model: Model, site: Site, tensor: cst.BaseExpression) -> tuple[Sink, str, cst.CSTNode | None]:

@@ -64,6 +64,8 @@ def _fixes(model: Model) -> Iterator[tuple[int, Fix]]:
 
 def _is_left(read: HostRead) -> bool:
     """Whether no other fix puts the read off: a sum or list of a name in the loop waits for its end."""
+    if read.is_mixed:
+        return False
     if read.role in _GATHERED:
         return read.by_helper or read.hot_path.loop is None or not read.sink.removesuffix(".append").isidentifier()
     return read.role is Sink.OTHER

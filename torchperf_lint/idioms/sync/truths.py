@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.engine.findings import Unproven
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 from torchperf_lint.idioms.sync.shown import element_in, is_shown
 from torchperf_lint.knowledge.torch_api import COMPARES_ON_HOST
@@ -44,6 +45,7 @@ class Truth(NamedTuple):
     calls: bool
     hot_path: HotPath
     because: tuple[Because, ...]
+    is_mixed: bool = False  # what is compared is a tensor on some paths and a number on others
 
 
 class _Names(NamedTuple):
@@ -78,9 +80,15 @@ def hot_truths(model: Model) -> Iterator[Truth]:
         assert tensor is not None
         takes_tensors = isinstance(node, ast.Call) and calls and _takes_tensors(node, values)
         shown = (takes_tensors and not values[tensor].mixed) or _is_asked(model, found.function, tensor, values)
-        site = model.site_at(node, found.statement) if shown else None
-        if site is not None:
-            yield Truth(site, calls, found.hot_path, _asked_of(node, tensor, values).because)
+        is_mixed = not shown and calls and values[tensor].kind is Kind.TENSOR and values[tensor].mixed
+        site = model.site_at(node, found.statement) if shown or is_mixed else None
+        if site is None:
+            continue
+        because = _asked_of(node, tensor, values).because
+        if is_mixed:
+            says = f"`{ast.unparse(tensor)}` is a number on other paths, or in other calls"
+            because = (*because, Unproven(node.lineno, says))
+        yield Truth(site, calls, found.hot_path, because, is_mixed)
 
 
 def _asked_of(node: ast.expr, tensor: ast.expr | None, values: Mapping[ast.expr, Value]) -> Value:

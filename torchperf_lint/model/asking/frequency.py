@@ -57,8 +57,11 @@ class FrequencyModel(ValueModel):
 
     def walks_loader(self, loop: Loop) -> bool:
         """Whether a loop of this file walks over a data loader, by its value or its name."""
-        function = self.place_of(loop).function
-        return not isinstance(loop, ast.While) and self._loops.loader_in(loop.iter, function) is not None
+        return not isinstance(loop, ast.While) and self.gives_batches(self.place_of(loop).function, loop.iter)
+
+    def gives_batches(self, function: FunctionInfo, iterable: ast.expr) -> bool:
+        """Whether the iterable walks over a data loader, by its value or its name."""
+        return self._loops.loader_in(iterable, function) is not None
 
     def is_hot_under(self, statement: ast.stmt, allowed: Callable[[ast.expr], bool]) -> bool:
         """Whether a chain of calls runs the statement in every step under no tests but allowed ones.

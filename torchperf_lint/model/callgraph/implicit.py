@@ -23,6 +23,7 @@ _ENTERING = {ast.With: "enter_context", ast.AsyncWith: "enter_async_context"}
 _NEXT = {"__next__": ast.For, "__anext__": ast.AsyncFor}
 _CALLS_NEXT = {ast.For: "next", ast.AsyncFor: "anext"}
 _ITER = {ast.For: "__iter__", ast.AsyncFor: "__aiter__"}
+_GENERATES = {name: kind for kind, name in _ITER.items()}
 _ITERATORS = ("Iterator", "Generator")
 
 Uses = dict["FunctionInfo | ClassInfo", list[ImplicitCall]]
@@ -41,8 +42,16 @@ def may_run_implicitly(function: FunctionInfo) -> bool:
 
 def implicit_calls(inference: ValueQuestions, function: FunctionInfo) -> list[ImplicitCall]:
     """The expressions that run the function without calling it."""
-    if not may_run_implicitly(function):
-        return []
+    return _uses(inference, function) if may_run_implicitly(function) else []
+
+
+def iterations(inference: ValueQuestions, function: FunctionInfo) -> list[ImplicitCall]:
+    """The loops over objects whose `__iter__` is the function, a generator; each use has the loop as its statement."""
+    is_iter = function.cls is not None and function.name in _GENERATES and function.is_generator
+    return _uses(inference, function) if is_iter else []
+
+
+def _uses(inference: ValueQuestions, function: FunctionInfo) -> list[ImplicitCall]:
     assert function.cls is not None
     bases = inference.lineage(function.cls)[1:]
     found: list[ImplicitCall] = []
@@ -139,6 +148,10 @@ def _candidates(index: Index, name: str, is_property: bool) -> Iterator[tuple[Im
             if not isinstance(loop, ast.While) and isinstance(loop, kind):
                 yield ImplicitCall(loop.iter, loop.body[0], owner), walked(loop.iter), True
         yield from _first_arguments(index, _CALLS_NEXT[kind])
+    elif name in _GENERATES:
+        for loop, owner in index.loops:
+            if isinstance(loop, (ast.For, ast.AsyncFor)) and isinstance(loop, _GENERATES[name]):
+                yield ImplicitCall(loop.iter, loop, owner), walked(loop.iter), False
     else:
         for statement, owner in _withs(index):
             if isinstance(statement, _WITH[name]):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.frames import Env, Frame, Outcome
     from torchperf_lint.model.domain.frequency import HotPath, Loop, LoopInfo
     from torchperf_lint.model.domain.loaders import Route, Samples
+    from torchperf_lint.model.domain.naming import LateImports, NameQuestions
     from torchperf_lint.model.domain.values import Device, Value
     from torchperf_lint.model.project.dependencies import DependencyRecorder, Node
     from torchperf_lint.model.project.exports import Exports, Meaning
@@ -37,29 +38,6 @@ if TYPE_CHECKING:
     from torchperf_lint.syntax.source import Source
 
     _R = TypeVar("_R")
-
-
-class NameQuestions(Protocol):
-    """The meanings of names that a function does not bind itself (`values/names.py`)."""
-
-    @property
-    def late_imports(self) -> LateImports:
-        """The module's imports from the project that are resolved when their name is read."""
-
-    def imported(self, ref: str) -> Value:
-        """The value of a dotted name that the file imports."""
-
-    def free(self, frame: Frame, name: str) -> Value | None:
-        """The value of a name that the frame's function does not bind."""
-
-    def late(self, name: str) -> Value | None:
-        """The value of a name that a late import binds; None if none does."""
-
-    def at_top(self, name: str) -> Value:
-        """The value of the name at the end of the module."""
-
-    def all_at_top(self) -> list[Value]:
-        """The values of all names at the end of the module."""
 
 
 class ValueQuestions(Protocol):
@@ -180,6 +158,9 @@ class ValueQuestions(Protocol):
     def given_to(self, node: ast.Lambda) -> Env:
         """The parameters of a lambda, by the calls of it that are known."""
 
+    def lambda_of(self, node: ast.Lambda) -> FunctionInfo:
+        """The function that a lambda makes."""
+
     def seen_alone(self, function: FunctionInfo, node: ast.expr) -> Value:
         """The value of an expression, inferred without the function's callers."""
 
@@ -231,6 +212,9 @@ class LoopQuestions(Protocol):
 
     def classify(self, loop: Loop, function: FunctionInfo) -> LoopInfo:
         """The kind of the loop."""
+
+    def by_itself(self, loop: Loop, function: FunctionInfo) -> LoopInfo:
+        """The same, whatever takes the items that it yields."""
 
     def loader_in(self, iterable: ast.expr, function: FunctionInfo) -> str | None:
         """The source text of the loader that an iterable iterates over."""
@@ -284,6 +268,9 @@ class FrequencyQuestions(Protocol):
 
     def within(self, statement: ast.stmt, ignore_sampling: bool = False, infers: bool = False) -> HotPath | None:
         """What repeats the statement within its own function; with `infers`, an inference loop may."""
+
+    def of_call(self, record: CallSite, ignore_sampling: bool = False) -> HotPath | None:
+        """The same for a call: a comprehension over a loader makes it for each batch."""
 
     def own_hot_path(self, function: FunctionInfo) -> HotPath | None:
         """What makes a function hot independently of its callers."""
@@ -339,19 +326,6 @@ class LoaderQuestions(Protocol):
 
     def samples(self, loader: ast.Call, function: FunctionInfo) -> Samples:
         """What is known of the samples that a loader reads."""
-
-
-class LateImports(Protocol):
-    """Imports of one file that lead into other files (`analyzed_file.py`)."""
-
-    def get(self, name: str) -> str | None:
-        """The dotted name that a top-level name imports, if a single import binds it."""
-
-    def __contains__(self, name: str) -> bool:
-        """Whether the name is such an import."""
-
-    def __iter__(self) -> Iterator[str]:
-        """All such names."""
 
 
 class FileQuestions(Protocol):

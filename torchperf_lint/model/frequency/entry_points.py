@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions, hooks, torchmetrics_api
 from torchperf_lint.model.callgraph import frameworks, implicit, roles
+from torchperf_lint.model.frequency.generators import yielding
 from torchperf_lint.model.frequency.inference_loops import fed_back
 from torchperf_lint.model.frequency.loops import enclosing, step_loop
 from torchperf_lint.model.syntax.index import given_to, last_name
@@ -80,9 +81,9 @@ class EntryPoints:
         return statement in self._index.lambdas  # which anything may call
 
     def in_loop(self, statement: ast.stmt) -> bool:
-        """Whether a loop that may take batches is around the statement in its function."""
+        """Whether a loop that may take batches is around the statement in its function, or a comprehension in it."""
         place, reads = self._index.places[statement], self._index.reads
-        if place.parent is None:
+        if place.parent is None and statement not in self._index.comprehensions:
             return False
         self._recorder.here.add(self._dependencies)
         reads.asks("fact", "loops", *self._steps)
@@ -143,6 +144,11 @@ class OwnEntries:
         self._loops: set[ast.stmt] = {
             loop for loop, owner in index.loops if self._may_take_batches(loop) or items_moved(loop, owner)
         }
+        self._comprehending = {
+            statement
+            for statement, found in index.comprehensions.items()
+            if any(self._may_give_batches(generator.iter) for each in found for generator in each.generators)
+        }
         steps = {record.function.name for name in _BACKWARD for record in index.calls.get(name, ())}
         steps |= {*steps_elsewhere}
         self._loops |= {
@@ -166,6 +172,7 @@ class OwnEntries:
             for loop in enclosing(record.statement, index)[:1]
         }
         self._loops |= {loop for loop, owner in index.loops if loop not in self._loops and fed_back(loop, owner)}
+        self._loops |= {loop for loop, owner in index.loops if loop in yielding(owner)}
         self.loops_by = repr((self._any_loop, self._any_count, sorted(steps)))
         self._in_loops: dict[int, bool] = {}
         self.name_of = _names_of(index.functions)
@@ -173,7 +180,9 @@ class OwnEntries:
         self.reached = self._reachable(looked_up)
 
     def in_loop(self, statement: ast.stmt) -> bool:
-        """Whether a loop that may take batches is around the statement in its function."""
+        """Whether a loop that may take batches is around the statement in its function, or a comprehension in it."""
+        if statement in self._comprehending:
+            return True
         block = self._index.places[statement].block_id
         known = self._in_loops.get(block)
         if known is None:
@@ -204,13 +213,17 @@ class OwnEntries:
         counts = counted(loop.iter)
         if counts is not None and (self._any_count or stride(loop.iter) is not None):
             return True
-        if counts is loop.iter:
-            called = {last_name(each.func) for each in counts.args if isinstance(each, ast.Call)}
+        return self._may_give_batches(loop.iter)
+
+    def _may_give_batches(self, iterable: ast.expr) -> bool:
+        """Whether the iterable may be a loader, by names, or count the batches of one."""
+        if counted(iterable) is iterable:
+            called = {last_name(each.func) for each in iterable.args if isinstance(each, ast.Call)}
             if "len" not in called:
                 return False
         if self._any_loop:
             return True
-        for node in subtree(loop.iter):
+        for node in subtree(iterable):
             name = last_name(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
             if name is not None:
                 lower = name.lower()

@@ -12,7 +12,7 @@ from torchperf_lint.model.callgraph import calling, hierarchy, possible_calls
 from torchperf_lint.model.domain.flows import PossibleCall, still_handed
 from torchperf_lint.model.domain.frequency import Frequency, HotPath, LoopKind, names_evaluation
 from torchperf_lint.model.domain.grades import Grade
-from torchperf_lint.model.frequency import following, may_reach, receivers, rollouts, settings
+from torchperf_lint.model.frequency import comprehensions, following, may_reach, receivers, rollouts, settings
 from torchperf_lint.model.frequency.branches import Step, asks_types, calls_own_method, demands
 from torchperf_lint.model.frequency.first_pass import FirstPass
 from torchperf_lint.model.frequency.leaving import jump_at_end, leaves_but_for_errors, refuses_a_remainder
@@ -20,13 +20,13 @@ from torchperf_lint.model.frequency.sampling_guards import (
     bindings_in,
     is_sampling_guard,
     names_training_period,
+    tests_around,
     waits_for_interval,
 )
 from torchperf_lint.model.frequency.ways import Way, Where, shortened
 from torchperf_lint.model.project.dependencies import NOTHING, node_of
 from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
-from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,10 +79,13 @@ class ExecutionFrequency:
 
     def may_be_hot(self, statement: ast.stmt) -> bool:
         """False only if the statement is certainly not hot, by names alone; checked before any value is computed."""
-        block = self.inference.index.places[statement].block_id
-        may_be_hot = self.recorder.kept(self._hot_blocks, block, lambda: self._may_be_hot(statement))
-        lambdas = self.inference.index.lambdas
-        return may_be_hot or (statement in lambdas and any(map(self.function_may_be_hot, lambdas[statement])))
+        index = self.inference.index
+        block = index.places[statement].block_id
+        if self.recorder.kept(self._hot_blocks, block, lambda: self._may_be_hot(statement)):
+            return True
+        if statement in index.comprehensions and self.entry_points.in_loop(statement):
+            return True
+        return statement in index.lambdas and any(map(self.function_may_be_hot, index.lambdas[statement]))
 
     def _may_be_hot(self, statement: ast.stmt) -> bool:
         place = self.inference.index.places[statement]
@@ -97,11 +100,14 @@ class ExecutionFrequency:
         return may_reach.may_be_hot(self, function)
 
     def of_part(self, statement: ast.stmt, node: ast.expr) -> HotPath | None:
-        """The hot path to an expression of the statement: in a lambda whose calls are known, that of these calls."""
+        """The hot path to an expression of the statement: in a lambda whose calls are known, that of these calls.
+
+        In a comprehension over a loader, that of its elements, if nothing else repeats the statement.
+        """
         around = self._called_lambda(statement, node)
-        if around is None:
-            return self.of(statement)
         function = self.inference.index.places[statement].function
+        if around is None:
+            return self.of(statement) or comprehensions.per_batch(self.loops, statement, node, function)
         asked = demands(statement, function, ())
         if asked is None:
             return None
@@ -189,6 +195,13 @@ class ExecutionFrequency:
             self._ways[where] = found, dependencies
         return found
 
+    def of_call(self, record: CallSite, ignore_sampling: bool = False) -> HotPath | None:
+        """The frequency of a call within its own function: a comprehension over a loader makes it for each batch."""
+        found = self.within(record.statement, ignore_sampling)
+        if found not in (None, _AS_THE_FUNCTION):
+            return found
+        return comprehensions.per_batch(self.loops, record.statement, record.node, record.function) or found
+
     def _outwards(self, where: Where) -> HotPath | Where | None:
         """The frequency decided by the next block or loop around a statement, or the statement to continue at."""
         place = self.inference.index.places[where.statement]
@@ -253,23 +266,10 @@ class ExecutionFrequency:
     def _sampled_within(self, statement: ast.stmt, call: ast.expr) -> bool:
         """Whether a test in the statement is a sampling guard of the call."""
         lookup = self._lookup(self.inference.index.places[statement].function)
-        pending: list[ast.AST] = [child for child in children(statement) if isinstance(child, ast.expr)]
-        while pending:
-            node = pending.pop()
-            branches: list[tuple[ast.expr, bool, list[ast.expr]]] = []
-            if isinstance(node, ast.IfExp):
-                branches = [(node.test, True, [node.body]), (node.test, False, [node.orelse])]
-            elif isinstance(node, ast.BoolOp):
-                taken = isinstance(node.op, ast.And)
-                branches = [(test, taken, node.values[i + 1 :]) for i, test in enumerate(node.values)]
-            for test, taken, inside in branches:
-                holds = any(inner is call for part in inside for inner in subtree(part))
-                if holds and is_sampling_guard(
-                    test, taken, lookup, self._once(statement, _assigning(statement, inside))
-                ):
-                    return True
-            pending.extend(children(node))
-        return False
+        return any(
+            is_sampling_guard(test, taken, lookup, self._once(statement, _assigning(statement, inside)))
+            for test, taken, inside in tests_around(statement, call)
+        )
 
     def _search(
         self,
@@ -313,7 +313,7 @@ class ExecutionFrequency:
                 there = self.home(record.function)
                 caller, hot_path, inferring = there.caller(record), None, None
                 if there.entry_points.may_be_hot(record.statement):
-                    in_function = None if caller.is_lambda else there.within(record.statement, ignore_sampling)
+                    in_function = None if caller.is_lambda else there.of_call(record, ignore_sampling)
                     hot_path = _AS_THE_FUNCTION if caller.is_lambda else in_function
                     if inferred is None and in_function in (None, _AS_THE_FUNCTION) and not caller.is_lambda:
                         inferring = there.within(record.statement, ignore_sampling, infers=True)

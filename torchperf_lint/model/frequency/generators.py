@@ -1,19 +1,70 @@
-"""Loops over a generator of the project that moves each batch to the device before it yields it."""
+"""Generators of the project: loops over one that moves what it yields, and the loops that take what one yields."""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.model.callgraph import implicit
 from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.frequency.loop_bodies import nexts
 from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.syntax.iterables import walked
+from torchperf_lint.syntax.tree import own_expressions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model.domain.frequency import Loop
     from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.domain.values import Value
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+
+_YIELDS = (ast.Yield, ast.YieldFrom)
+
+
+def yielding(function: FunctionInfo) -> set[ast.stmt]:
+    """The innermost loops around the function's `yield` expressions."""
+    return function.note(("yielding", function), lambda: set(_yielding(function)))
+
+
+def _yielding(function: FunctionInfo) -> Iterator[ast.stmt]:
+    for statement in function.statements if function.is_generator else ():
+        if any(isinstance(each, _YIELDS) for each in own_expressions(statement)):
+            yield from function.place_of(statement).loops()[:1]
+
+
+def taking(inference: ValueQuestions, function: FunctionInfo) -> Iterator[tuple[Loop, FunctionInfo]]:
+    """The loops that take one item per pass of what a generator yields, each with its function.
+
+    `for x in batches()`, `for x in tqdm(batches())`, `items = batches()` with `for x in items` or `next(items)`, and
+    loops over an object whose `__iter__` it is.
+    """
+    for record in inference.callers(function):
+        if record.function is not function:
+            yield from ((loop, record.function) for loop in _loops_over(record))
+    for use in implicit.iterations(inference, function):
+        if isinstance(use.statement, (ast.For, ast.AsyncFor)) and use.function is not function:
+            yield use.statement, use.function
+
+
+def _loops_over(record: CallRecord) -> Iterator[Loop]:
+    """The loops of the caller that take the items of what a call makes."""
+    function, made = record.function, record.call
+    around = record.statement
+    if isinstance(around, (ast.For, ast.AsyncFor)) and walked(around.iter) is made:
+        yield around
+    target = around.targets[0] if isinstance(around, ast.Assign) and len(around.targets) == 1 else None
+    if not isinstance(target, ast.Name) or made not in own_expressions(around):
+        return
+    for loop, owner in finding.loops_in(function):
+        walks = owner is function and isinstance(loop, (ast.For, ast.AsyncFor))
+        if walks and isinstance(item := walked(loop.iter), ast.Name) and item.id == target.id:  # type: ignore[union-attr]
+            yield loop
+    for taken, iterator in nexts(function):
+        if isinstance(iterator, ast.Name) and iterator.id == target.id:
+            yield from taken.place.loops()[:1]
 
 
 def moved_by(inference: ValueQuestions, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> str | None:

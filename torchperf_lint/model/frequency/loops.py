@@ -12,7 +12,7 @@ from torchperf_lint.model.callgraph import hierarchy
 from torchperf_lint.model.domain.frequency import Loop, LoopInfo, LoopKind
 from torchperf_lint.model.domain.values import Kind, Registry
 from torchperf_lint.model.frequency import rollouts
-from torchperf_lint.model.frequency.generators import moved_by
+from torchperf_lint.model.frequency.generators import moved_by, taking, yielding
 from torchperf_lint.model.frequency.inference_loops import fed_back
 from torchperf_lint.model.frequency.loop_bodies import (
     call_text,
@@ -57,6 +57,7 @@ class Loops:
         self.loader_names = loader_names
         self._recorder = recorder
         self._known: Memo[ast.stmt, LoopInfo] = recorder.memo()
+        self._alone: Memo[ast.stmt, LoopInfo] = recorder.memo()
         self._stepping: Memo[None, frozenset[str]] = recorder.memo()
         self._training: Memo[FunctionInfo, list[tuple[CallRecord, Loop | None]]] = recorder.memo()
 
@@ -68,7 +69,22 @@ class Loops:
         """The kind of the loop."""
         return self._recorder.kept(self._known, loop, lambda: self._classify(loop, function))
 
+    def by_itself(self, loop: Loop, function: FunctionInfo) -> LoopInfo:
+        """The kind of the loop, whatever takes the items that it yields."""
+        return self._recorder.kept(self._alone, loop, lambda: self._by_itself(loop, function))
+
     def _classify(self, loop: Loop, function: FunctionInfo) -> LoopInfo:
+        info = self.by_itself(loop, function)
+        if info.kind is not LoopKind.OTHER or loop not in yielding(function):
+            return info
+        for taking_it, owner in taking(self.inference, function):
+            taker = self._home(owner).by_itself(taking_it, owner)
+            if taker.kind is LoopKind.BATCH:
+                says = f"this loop yields an item per pass of the loop over `{function.name}`, and {taker.says}"
+                return LoopInfo(LoopKind.BATCH, says, taker.trains, taker.is_rollout)
+        return info
+
+    def _by_itself(self, loop: Loop, function: FunctionInfo) -> LoopInfo:
         if isinstance(loop.body[-1], ast.Break):
             return LoopInfo(LoopKind.OTHER, "", False)  # one pass, then it ends
         training = [record for record, innermost in self._training_calls(function) if innermost is loop]

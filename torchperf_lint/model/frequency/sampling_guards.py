@@ -13,10 +13,10 @@ from torchperf_lint.knowledge import conventions
 from torchperf_lint.model import bounds
 from torchperf_lint.model.syntax.device_tests import device_text
 from torchperf_lint.model.syntax.index import dotted, last_name
-from torchperf_lint.syntax.tree import subtree
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from torchperf_lint.model.syntax.index import FunctionInfo
 
@@ -407,3 +407,20 @@ def _reads_clock(node: ast.expr, lookup: Callable[[str], list[ast.expr]]) -> boo
         ):
             return True
     return False
+
+
+def tests_around(statement: ast.stmt, part: ast.expr) -> Iterator[tuple[ast.expr, bool, list[ast.expr]]]:
+    """The tests in a statement on which a part of it depends, each with its outcome there and the values it guards."""
+    pending: list[ast.AST] = [child for child in children(statement) if isinstance(child, ast.expr)]
+    while pending:
+        node = pending.pop()
+        branches: list[tuple[ast.expr, bool, list[ast.expr]]] = []
+        if isinstance(node, ast.IfExp):
+            branches = [(node.test, True, [node.body]), (node.test, False, [node.orelse])]
+        elif isinstance(node, ast.BoolOp):
+            taken = isinstance(node.op, ast.And)
+            branches = [(test, taken, node.values[i + 1 :]) for i, test in enumerate(node.values)]
+        for test, taken, inside in branches:
+            if any(inner is part for value in inside for inner in subtree(value)):
+                yield test, taken, inside
+        pending.extend(children(node))

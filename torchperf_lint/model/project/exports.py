@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, Index
 from torchperf_lint.model.syntax.reads import AtTop
-from torchperf_lint.syntax.tree import children
+from torchperf_lint.syntax.tree import COMPREHENSIONS, children
 
 
 class Imported(NamedTuple):
@@ -68,7 +68,7 @@ def exports_of(index: Index) -> Exports:
         elif isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Store):
                 variables.add(node.id)
-        elif not isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        elif not isinstance(node, (ast.Lambda, *COMPREHENSIONS)):
             pending += reversed(children(node))
     return Exports(
         index.listed(AtTop(meanings)), index.listed(AtTop(dict.fromkeys(sorted(variables - meanings.keys()))))

@@ -18,6 +18,8 @@ from torchperf_lint.syntax.tree import TakenApart, children, subtree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from torchperf_lint.syntax.tree import Comprehension
+
 __all__ = [
     "AttributeStore",
     "Block",
@@ -367,7 +369,6 @@ class ModuleInfo(FunctionInfo):
     @property
     def arguments(self) -> None:
         """None."""
-        return
 
 
 class AttributeStore(NamedTuple):
@@ -422,12 +423,14 @@ class Index(Tables):
         self.texts: ByNode[ast.stmt, None] = ByNode()  # the statements that format an f-string, or a text by `%`
         self.lambdas: ByNode[ast.stmt, list[FunctionInfo]] = ByNode()  # a statement -> its lambdas, outer ones first
         self.lambdas_given: ByNode[ast.expr, CallRecord] = ByNode()  # a lambda -> the call whose argument it is
+        self.comprehensions: ByNode[ast.stmt, list[Comprehension]] = ByNode()  # a statement -> its comprehensions
+        self.stores: ByName[list[AttributeStore]] = ByName()  # attribute -> where code sets it, but for `self.x`
         self.aliases: ByName[set[str]] = ByName()
         self.rebound_elsewhere = Named()  # names that some function declares global or nonlocal
         self._bound: dict[FunctionInfo, list[str]] = {}
         self._tables += [
-            *(self.calls, self.handed, self.defaults, self.aliases, self.held, self.rebound_elsewhere),
-            *(self.places, self.info_of, self.texts, self.lambdas, self.lambdas_given),
+            *(self.calls, self.handed, self.defaults, self.aliases, self.held, self.rebound_elsewhere, self.stores),
+            *(self.places, self.info_of, self.texts, self.lambdas, self.lambdas_given, self.comprehensions),
         ]
         self.tell(self.reads)
 
@@ -475,15 +478,12 @@ class Index(Tables):
 
     def calls_named(self, name: str) -> list[CallRecord]:
         """Calls whose function ends in `name`, or in a name that the file binds to something of that name."""
-        found = list(self.calls.get(name, ()))
-        for alias in sorted(self.aliases.get(name, ())):
-            found += self.calls.get(alias, ())
-        return found
+        names = (name, *sorted(self.aliases.get(name, ())))
+        return [record for each in names for record in self.calls.get(each, ())]
 
     def also_called(self, name: str) -> set[str]:
         """The other names that the file gives to what has this name."""
-        found: set[str] = self.aliases.get(name, set())
-        return found
+        return set(self.aliases.get(name, ()))
 
     def bound_names(self, function: FunctionInfo) -> list[str]:
         """The names that the function binds (for the module: at its top level), one entry per binding."""

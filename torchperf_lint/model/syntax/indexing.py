@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, Place
 from torchperf_lint.model.syntax.names import given_to, last_name
-from torchperf_lint.syntax.tree import children
+from torchperf_lint.syntax.tree import COMPREHENSIONS, children
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchperf_lint.model.syntax.index import Block, FunctionNode
+    from torchperf_lint.syntax.tree import Comprehension
 
 _R = TypeVar("_R")
 _HOLDING = frozenset({ast.List, ast.Tuple, ast.Set, ast.Dict, ast.BoolOp, ast.ListComp, ast.SetComp, ast.GeneratorExp})
@@ -40,6 +41,8 @@ class Fragment:
         self.texts: dict[ast.stmt, None] = {}
         self.lambdas: dict[ast.stmt, list[FunctionInfo]] = {}
         self.lambdas_given: dict[ast.expr, CallRecord] = {}
+        self.comprehensions: dict[ast.stmt, list[Comprehension]] = {}
+        self.stores: dict[str, list[AttributeStore]] = {}
         self.all_functions: list[FunctionInfo] = []
         self.all_classes: list[ClassInfo] = []
         self.all_loops: list[tuple[ast.For | ast.AsyncFor | ast.While, FunctionInfo]] = []
@@ -62,6 +65,7 @@ def assemble(index: Index, body: Block, fragments: Sequence[Fragment]) -> None:
         _add(index.calls, each.calls)
         _add(index.handed, each.handed)
         _add(index.defaults, each.defaults)
+        _add(index.stores, each.stores)
         for name, names in each.aliases.items():
             index.aliases.setdefault(name, set()).update(names)
         index.held.update(each.held)
@@ -71,6 +75,7 @@ def assemble(index: Index, body: Block, fragments: Sequence[Fragment]) -> None:
         index.texts.update(each.texts)
         index.lambdas.update(each.lambdas)
         index.lambdas_given.update(each.lambdas_given)
+        index.comprehensions.update(each.comprehensions)
         index.all_functions += each.all_functions
         index.all_classes += each.all_classes
         index.all_loops += each.all_loops
@@ -207,6 +212,10 @@ class _Indexer:
             owner = function
             if owner.cls is not None and target.value.id == owner.self_name:
                 owner.cls.attributes.setdefault(target.attr, []).append(store)
+            else:
+                self._tables.stores.setdefault(target.attr, []).append(store)
+        elif isinstance(target, ast.Attribute):
+            self._tables.stores.setdefault(target.attr, []).append(store)
 
     def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
         for alias in statement.names:
@@ -241,6 +250,8 @@ class _Indexer:
                 self._tables.lambdas.setdefault(statement, []).append(made)
             elif kind is ast.Yield or kind is ast.YieldFrom:
                 function.is_generator = True
+            if kind in COMPREHENSIONS:
+                self._tables.comprehensions.setdefault(statement, []).append(node)  # type: ignore[arg-type]
             pending += children(node)
 
 

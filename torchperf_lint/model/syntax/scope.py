@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from torchperf_lint.syntax.tree import subtree
+from torchperf_lint.syntax.tree import COMPREHENSIONS, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,7 +52,7 @@ def _binders(node: ast.AST, around: ast.AST) -> Iterator[str]:
     for each in subtree(around):
         if isinstance(each, ast.Lambda):
             targets: list[ast.AST] = [each.args]
-        elif isinstance(each, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
+        elif isinstance(each, COMPREHENSIONS):
             targets = [generator.target for generator in each.generators]
         else:
             continue

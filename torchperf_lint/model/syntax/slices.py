@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.model.syntax import bulk_moves
 from torchperf_lint.model.syntax.effects import FUNCTIONS, blocks, holders, may_place, narrowed_paths, own_parts, read
 from torchperf_lint.model.syntax.index import dotted
-from torchperf_lint.syntax.tree import TakenApart, subtree
+from torchperf_lint.syntax.tree import COMPREHENSIONS, TakenApart, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return)
-_SCOPES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
+_SCOPES = (*COMPREHENSIONS, ast.Lambda)
 _DEFINE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 

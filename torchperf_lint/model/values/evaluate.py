@@ -435,7 +435,7 @@ class Evaluator:
         inner = env.copy()
         inner.update(self.inference.given_to(node))
         self(node.body, inner)
-        return UNKNOWN
+        return Value(Kind.FUNCTION, function=self.inference.lambda_of(node))
 
     def _walrus(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.NamedExpr)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge import host_only
 from torchperf_lint.model.domain.values import Device, Kind, Value
 from torchperf_lint.model.syntax.index import dotted, last_name, names_in
-from torchperf_lint.syntax.tree import children, subtree
+from torchperf_lint.syntax.tree import COMPREHENSIONS, children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
 
-_CONDITIONAL = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_CONDITIONAL = (ast.IfExp, ast.BoolOp, ast.Lambda, *COMPREHENSIONS)
 _COMPOUND = (ast.If, ast.While, ast.Try, ast.With, ast.AsyncWith, ast.Match)
 _SOMETIMES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Match)
 _INTERRUPTS = frozenset({"KeyboardInterrupt", "SystemExit"})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, TypeVar
 
-from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling, frameworks, implicit, registries, value_flow
 from torchperf_lint.model.domain import provenance
@@ -13,26 +12,22 @@ from torchperf_lint.model.domain.frames import Env, Frame, Outcome, is_same
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join_all, located
 from torchperf_lint.model.project.inquiry import BEYOND, Inquiry
 from torchperf_lint.model.project.query_cache import QueryCache
-from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
+from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo, Index
 from torchperf_lint.model.syntax.slices import Slice, slices_of
 from torchperf_lint.model.values import (
-    attribute_lists,
+    attributes,
     batches,
     class_hierarchy,
     host_uses,
     metrics,
     optimizers,
-    own_changes,
     parameters,
     results,
-    subclass_attributes,
 )
-from torchperf_lint.model.values.devices import default_device, filled_since, moved_since
+from torchperf_lint.model.values.devices import default_device
 from torchperf_lint.model.values.evaluate import Evaluator
-from torchperf_lint.model.values.name_heuristics import conventional
 from torchperf_lint.model.values.names import Names
 from torchperf_lint.model.values.statements import Runner, merge_all
-from torchperf_lint.model.values.tensors import holds_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -214,7 +209,7 @@ class ValueInference:
         self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], part: Slice
     ) -> Outcome:
         """The result of a call, and its arguments afterwards."""
-        if not part.run:
+        if not part.run and not function.is_lambda:
             return _NOTHING
         home = self.home(function.index)
         if home is not self:
@@ -233,7 +228,7 @@ class ValueInference:
             self._cache.mark_cut_off(before[0])
             return _NOTHING
         bound = parameters.bind(self, function, arguments, keywords)
-        if not function.is_generator:
+        if not function.is_generator and not function.is_lambda:
             bound = {name: value for name, value in bound.items() if name in part.names}
         bare, shown = provenance.strip(bound)
         key = ("call", function, part, tuple(sorted(bare.items(), key=lambda pair: pair[0])))
@@ -249,6 +244,10 @@ class ValueInference:
 
     def _followed(self, function: FunctionInfo, bound: Env, part: Slice) -> Outcome:
         self._inquiry.context.budget.statements += len(part.run)
+        if isinstance(function.node, ast.Lambda):
+            returned, frame = function.node.body, Frame(function)
+            frame.is_call = True
+            return Outcome(self.alone(lambda: Evaluator(self, frame)(returned, bound)), ())
         frame = self.alone(lambda: self._run(function, bound, part))
         if function.is_generator:
             return Outcome(batches.generated(frame, bound), ())
@@ -256,39 +255,7 @@ class ValueInference:
 
     def attribute(self, cls: ClassInfo, name: str) -> Value:
         """The value of `self.name`, joined over all statements setting it in the class and its bases of the program."""
-        return self._ask_afresh(("attribute", cls, name), lambda: self._attribute(cls, name), lambda: UNKNOWN)
-
-    def _attribute(self, cls: ClassInfo, name: str) -> Value:
-        for owner in self.lineage(cls):
-            stores = owner.attributes.get(name)
-            if stores:
-                bound = [store for store in stores if own_changes.is_bound(store, owner)]
-                value = own_changes.joined(self, cls, [(store, self._stored(store)) for store in bound])
-                value = own_changes.trained(self, cls, name, value)
-                if value.kind is Kind.CONTAINER and value.element is None:
-                    value = attribute_lists.filled(self, value, self.lineage(cls), name)
-                if value.kind is Kind.MODULE and value.ref in torch_api.HOLDERS:
-                    value = attribute_lists.with_all_modules(self, value, self.lineage(cls), name)
-                if owner is not cls and subclass_attributes.is_open(value):
-                    value = subclass_attributes.as_set_for(self, cls, owner, bound) or value
-                elif owner is cls and subclass_attributes.is_open(value):
-                    value = subclass_attributes.among_subclasses(self, cls, bound) or value
-                if value.kind in (Kind.UNKNOWN, Kind.NONE) or holds_unknown(value):
-                    value = parameters.declared(self, stores, value) or value
-                if value.kind is not Kind.UNKNOWN or value.device.on_accelerator or value.among:
-                    return conventional(name, value)
-        registered = own_changes.registered(self, cls, name)
-        return conventional(name, UNKNOWN) if registered is None else registered
-
-    def _stored(self, store: AttributeStore) -> Value:
-        value = self.frame_value(store.function, store.target)
-        path = dotted(store.target)
-        if path is None or not slices_of(store.function).changes_again(path):
-            return value
-        later = self.home(store.function.index).at_end(store.function, path) or UNKNOWN
-        if store.function.index is not self.index:
-            later = located(later, store.function.index.path)
-        return filled_since(moved_since(value, later), later)
+        return self._ask_afresh(("attribute", cls, name), lambda: attributes.joined(self, cls, name), lambda: UNKNOWN)
 
     def optimizer_state(self, cls: ClassInfo) -> Value:
         """The value of `self.state` in an optimizer's class."""
@@ -402,10 +369,14 @@ class ValueInference:
 
     def given_to(self, node: ast.Lambda) -> Env:
         """The parameters of a lambda, by the calls of it that are known; unknown where its body matters to no rule."""
-        reads = self.index.reads
-        function = self.index.note("lambdas", lambda: reads.unheard(lambda: _lambdas(self.index)))[node]
+        function = self.lambda_of(node)
         matters = function.parameter_names and any(isinstance(each, ast.Call) for each in function.nodes)
         return self.frame(function).env if matters else dict.fromkeys(function.parameter_names, UNKNOWN)
+
+    def lambda_of(self, node: ast.Lambda) -> FunctionInfo:
+        """The function that a lambda of this file makes."""
+        index = self.index
+        return index.note("lambdas", lambda: index.reads.unheard(lambda: _lambdas(index)))[node]
 
     # -- running a function --------------------------------------------------------------------------------------
 

@@ -14,7 +14,8 @@ from torchperf_lint.model.values.name_heuristics import conventional
 
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.frames import Frame
-    from torchperf_lint.model.domain.interfaces import FileQuestions, LateImports, ValueQuestions
+    from torchperf_lint.model.domain.interfaces import FileQuestions, ValueQuestions
+    from torchperf_lint.model.domain.naming import LateImports
     from torchperf_lint.model.project.dependencies import Memo
 
 

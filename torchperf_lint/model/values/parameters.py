@@ -332,14 +332,16 @@ def _all_given(call: ast.Call) -> list[ast.expr]:
 def _of_steps(inference: ValueQuestions, name: str, per_call: list[Env], records: list[CallRecord]) -> list[Value]:
     """The values that the calls pass for the parameter.
 
-    Only calls that may be hot count if some pass a device and some None, or some a loader's batch and some other
-    data, such as an example input.
+    Only calls that may be hot count if some pass a device and some None, some a loader's batch and some other data,
+    such as an example input, or some a tensor and some a number.
     """
     given = [(env[name], record) for env, record in zip(per_call, records, strict=True) if name in env]
     values = [value for value, _ in given]
     places = any(value.kind is Kind.NONE for value in values) and any(value.kind in _PLACES for value in values)
     data = [value for value in values if value.holds_tensors or value.kind in _DATA]
-    if places or {value.origin is not None for value in data} == {True, False}:
+    kinds = {value.kind for value in values}
+    mixed = Kind.NUMBER in kinds and Kind.TENSOR in kinds
+    if places or mixed or {value.origin is not None for value in data} == {True, False}:
         return [value for value, record in given if inference.may_be_hot(record)] or values
     return values
 

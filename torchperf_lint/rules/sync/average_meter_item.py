@@ -35,7 +35,7 @@ def average_meter_item(model: Model) -> Iterator[Finding]:
     for read in hot_reads(model):
         if read.role is Sink.METER:
             fields = {"read": model.brief(read.site.node), "where": read.hot_path.where, "meter": read.sink}
-            fix = None if read.by_helper else _feed_tensor(model, read)
+            fix = read.unfixed or _feed_tensor(model, read)
             yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
 
 

@@ -62,6 +62,8 @@ def implicit_tensor_bool(model: Model) -> Iterator[Finding]:
 
 def _chosen_on_device(model: Model, truth: Truth) -> Fix | NoFix:
     """`torch.maximum(a, b)` for `max(a, b)` of two scalars, `a.clamp(min=1)` for `max(a, 1)`."""
+    if truth.is_mixed:
+        return NoFix.MAY_BE_A_NUMBER
     call = truth.site.node
     name = call.func.value if isinstance(call, cst.Call) and isinstance(call.func, cst.Name) else ""
     if not truth.calls or not isinstance(call, cst.Call) or name not in _ON_DEVICE:

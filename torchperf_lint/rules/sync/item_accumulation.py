@@ -47,10 +47,10 @@ def item_accumulation(model: Model) -> Iterator[Finding]:
         collected = read.role is Sink.COLLECTED
         name = read.sink.removesuffix(".append")
         defer = _defer_list if collected else _defer_sum
-        fix = NoFix.BY_HELPER if read.by_helper else _without_wait(model, defer(model, read, name))
+        fix = read.unfixed or _without_wait(model, defer(model, read, name))
         if fix is NoFix.PUT_IN_A_CONTAINER:
             fix = _without_wait(model, kept_in_entries(model, read))
-        if isinstance(fix, NoFix):
+        if isinstance(fix, NoFix) and not read.is_mixed:
             fix = read_side_by_side(model).get(read.site.start, fix)
         fields = {"read": model.brief(read.site.node), "where": read.hot_path.where, "use": _use(model, read, name)}
         yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)

@@ -33,7 +33,7 @@ def logged_item(model: Model) -> Iterator[Finding]:
     for read in hot_reads(model):
         if read.role is Sink.FRAMEWORK_LOG:
             fields = {"read": model.brief(read.site.node), "where": read.hot_path.where, "logger": read.sink}
-            fix = None if read.by_helper else _keep_tensor(model, read)
+            fix = read.unfixed or _keep_tensor(model, read)
             yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
 
 

@@ -43,7 +43,7 @@ def per_element_sync(model: Model) -> Iterator[Finding]:
     """
     for read in element_reads(model):
         fields = {"read": model.brief(read.site.node), "unit": read.sink}
-        fix = NoFix.BY_HELPER if read.by_helper else _all_at_once(model, read)
+        fix = read.unfixed or _all_at_once(model, read)
         yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
     for site in model.calls(*_MAKERS, hot=True, near_device=False):
         hot_path = model.hot_path(site)

@@ -37,7 +37,7 @@ def per_parameter_norm_sync(model: Model) -> Iterator[Finding]:
     for read in hot_reads(model):
         if read.role is not Sink.NORM:
             continue
-        fix = None if read.by_helper else _total_at_once(model, read)
+        fix = None if read.unfixed else _total_at_once(model, read)
         shows = model.target_evidence("torch") if fix is not None else ()
         fields = {"read": model.brief(read.site.node), "where": read.hot_path.step}
         yield Finding(read.site, (*read.because, *read.hot_path.because, *shows), fix, fields)
