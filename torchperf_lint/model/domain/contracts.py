@@ -25,6 +25,10 @@ class Contract(NamedTuple):
     evaluates: bool = False  # only evaluations call it, whatever its name
     is_likely: bool = False  # by what the class looks like: no framework is known to call it
 
+    def origin_of(self, name: str) -> Origin | None:
+        """The origin of what this parameter gets: outputs and losses are no loader's batch."""
+        return None if name.removesuffix("s").endswith(("output", "loss")) else self.origin
+
     def places(self, name: str) -> bool:
         """Whether the tensors of this parameter are on the device."""
         return self.device.on_accelerator and (self.all_tensors or name in self.tensors)

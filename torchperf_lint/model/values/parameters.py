@@ -28,7 +28,7 @@ from torchperf_lint.model.values import records
 from torchperf_lint.model.values.annotations import annotated
 from torchperf_lint.model.values.devices import as_device
 from torchperf_lint.model.values.name_heuristics import BATCH, conventional
-from torchperf_lint.model.values.spreading import is_starred, spread
+from torchperf_lint.model.values.spreading import has_known_keys, is_starred, spread
 from torchperf_lint.model.values.tensors import element_of, element_of_mapping, holds_unknown, is_of_host, placed
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def _by_contract(
         return value
     step = Because(function.node.lineno, contract.says)  # type: ignore[union-attr]
     kind = value.kind if value.kind is Kind.TENSOR else Kind.PYTREE
-    return value._replace(kind=kind, device=contract.device, because=(step,), origin=contract.origin)
+    return value._replace(kind=kind, device=contract.device, because=(step,), origin=contract.origin_of(name))
 
 
 def _by_default(inference: ValueQuestions, function: FunctionInfo, name: str, default: ast.expr | None) -> Value:
@@ -295,6 +295,9 @@ def _from_calls(inference: ValueQuestions, function: FunctionInfo, wanted: set[s
     on_host = {name for env in per_call for name, value in env.items() if value.device is Device.CPU}
     on_host -= {name for env in per_call for name, value in env.items() if value.device.on_accelerator}
     joined = {name: _seen(_of_steps(inference, name, per_call, records)) for name in names}
+    kwarg = None if function.arguments is None or function.arguments.kwarg is None else function.arguments.kwarg.arg
+    if kwarg in joined:
+        joined[kwarg] = _by_keyword(joined[kwarg], [env[kwarg] for env in per_call if kwarg in env])
     if likely and records:
         step = Unproven(
             records[0].call.lineno, hierarchy.says(inference, records[0], function), records[0].function.index.path
@@ -314,7 +317,8 @@ def _given_in(
     rest: list[Value] = []
     if starred:
         given, keywords = spread(function, takes_self, call, lambda each: values.get(each, UNKNOWN))
-        rest = [element_of_mapping(values.get(each.value, UNKNOWN)) for each in call.keywords if each.arg is None]
+        mappings = [values.get(each.value, UNKNOWN) for each in call.keywords if each.arg is None]
+        rest = [element_of_mapping(each) for each in mappings if not has_known_keys(each)]
     else:
         given = [values.get(argument, UNKNOWN) for argument in call.args]
         keywords = {each.arg: values.get(each.value, UNKNOWN) for each in call.keywords if each.arg}
@@ -362,7 +366,7 @@ def _given_for(function: FunctionInfo, call: ast.Call, wanted: set[str], takes_s
 
 
 def _collected(function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], spread: list[Value]) -> Env:
-    """The values of `*args` and `**kwargs` in a call; `spread` are the values of the call's own `**mapping`."""
+    """The values of `*args` and `**kwargs` in a call; `spread` are the values of mappings of unknown keys in it."""
     given: Env = {}
     parameters = function.arguments
     assert parameters is not None
@@ -371,9 +375,10 @@ def _collected(function: FunctionInfo, arguments: list[Value], keywords: dict[st
         given[parameters.vararg.arg] = container(join_all(arguments[len(named) :]), ref="tuple")
     if parameters.kwarg is not None:
         accepted = {*named, *(a.arg for a in parameters.kwonlyargs)}
-        rest = [value for name, value in keywords.items() if name not in accepted] + spread
-        if rest:
-            given[parameters.kwarg.arg] = container(_seen(rest), ref="dict")
+        named_so = [(name, value) for name, value in keywords.items() if name not in accepted]
+        if named_so or spread:
+            element = _seen([*(value for _, value in named_so), *spread])
+            given[parameters.kwarg.arg] = container(element, None if spread else named_so, ref="dict")
     return given
 
 
@@ -383,6 +388,8 @@ def _seen(given: list[Value]) -> Value:
     A device tensor from one caller costs the same there, whatever other callers pass.
     """
     shown = [value for value in given if value != UNKNOWN]
+    if any(value.holds_tensors for value in shown):
+        shown = [value for value in shown if value.kind is not Kind.METHOD or value.function is not None]
     if any(value.kind is Kind.PYTREE for value in shown):
         shown = [value for value in shown if not (value.kind is Kind.CONTAINER and holds_unknown(value))]
     if len(shown) > 1 and all(value.kind is Kind.CONTAINER for value in shown):
@@ -402,6 +409,17 @@ def _seen(given: list[Value]) -> Value:
         if placed is not None:
             value = value._replace(device=Device.LIKELY, because=placed.because)
     return value
+
+
+def _by_keyword(mapping: Value, given: list[Value]) -> Value:
+    """A `**kwargs` whose values are known by their keywords: each over the calls that pass it."""
+    if mapping.kind is not Kind.CONTAINER or not all(map(has_known_keys, given)):
+        return mapping
+    values: dict[object, list[Value]] = {}
+    for each in given:
+        for keyword, value in each.items or ():
+            values.setdefault(keyword, []).append(value)
+    return container(mapping.element, [(keyword, _seen(each)) for keyword, each in values.items()], ref="dict")
 
 
 def _names_class(call: ast.Call, function: FunctionInfo) -> bool:

@@ -36,7 +36,7 @@ def spread(
     for each in call.keywords:
         if each.arg is None:
             mapping = value_of(each.value)
-            if _has_known_keys(mapping):
+            if has_known_keys(mapping):
                 keywords.update((str(key), value) for key, value in mapping.items or ())
             else:
                 held = element_of_mapping(mapping)
@@ -66,7 +66,8 @@ def _in_order(call: ast.Call, value_of: Callable[[ast.expr], Value]) -> tuple[li
     return arguments, None
 
 
-def _has_known_keys(mapping: Value) -> bool:
+def has_known_keys(mapping: Value) -> bool:
+    """Whether it is a dict all of whose keys are known strings."""
     if mapping.kind is not Kind.CONTAINER or mapping.ref != "dict" or mapping.items is None:
         return False
     return all(isinstance(key, str) for key, _ in mapping.items)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
@@ -72,16 +73,25 @@ def _asked_for(model: Model, site: Site) -> bool | cst.BaseExpression | None:
 
 
 def _asked(model: Model) -> Iterator[Finding]:
-    """`prior.log_prob(x)` of a distribution that is made once: it checks x each time."""
+    """`dist.log_prob(x)` of a distribution that is made with the check on: it checks x each time."""
     for site in model.method_calls(*CHECK_THEIR_VALUE, hot=True):
-        made = model.creation(_distribution(model, site))
-        because = None if made is None else model.on_device(site.node)
-        if made is None or because is None or surroundings.may_be_caught(model, site):
+        distribution = _distribution(model, site)
+        because = None if distribution.created is None else model.on_device(site.node)
+        if distribution.created is None or because is None or surroundings.may_be_caught(model, site):
             continue
-        ref = model.value(made.node.func).ref
-        if ref in CHECKED and _asked_for(model, made) is not None and model.hot_path(made) is None:
-            says = Because(made.rows[0], "made here, with the check on")
-            yield from _finding(model, site, (says, *because), "its argument", None)
+        receiver = shape.receiver(site.node)
+        is_made_here = receiver is not None and model.ast_of(receiver) is distribution.created
+        if not is_made_here and _keeps_check(distribution.created, distribution.ref or ""):
+            made = model.creation(distribution)
+            says = () if made is None else (Because(made.rows[0], "made here, with the check on"),)
+            yield from _finding(model, site, (*says, *because), "its argument", None)
+
+
+def _keeps_check(made: ast.Call, ref: str) -> bool:
+    """Whether the call that makes a distribution leaves the check as it is by default, or asks for it."""
+    given = [each.value for each in made.keywords if each.arg == "validate_args"] or made.args[CHECKED[ref] :][:1]
+    starred = any(isinstance(each, ast.Starred) for each in made.args) or any(each.arg is None for each in made.keywords)
+    return not starred and all(isinstance(each, ast.Constant) and each.value is True for each in given)
 
 
 def _drawn(model: Model) -> Iterator[Finding]:
