@@ -122,7 +122,7 @@ class LoopKind(enum.Enum):
 
 
 class LoopInfo(NamedTuple):
-    """A classified loop, with the evidence for its kind.
+    """A classified loop, with the evidence for its kind: what the loop shows, and what other loops do.
 
     `infers` says that a loop of another kind than BATCH runs a model on what an earlier pass made.
     """
@@ -132,3 +132,4 @@ class LoopInfo(NamedTuple):
     trains: bool
     is_rollout: bool = False
     infers: bool = False
+    because: tuple[Because, ...] = ()

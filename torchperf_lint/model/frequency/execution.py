@@ -427,7 +427,8 @@ class ExecutionFrequency:
             frequency = Frequency.EVALUATION_LOOP
         else:
             frequency = Frequency.BATCH_LOOP
-        return HotPath(loop, frequency, (Because(loop.lineno, info.says, self.inference.index.path),))
+        because = Because(loop.lineno, info.says, self.inference.index.path)
+        return HotPath(loop, frequency, (because, *info.because))
 
     # -- sampling guards -----------------------------------------------------------------------------------------
 

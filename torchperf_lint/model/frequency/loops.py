@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import hierarchy
@@ -80,8 +81,9 @@ class Loops:
         for taking_it, owner in taking(self.inference, function):
             taker = self._home(owner).by_itself(taking_it, owner)
             if taker.kind is LoopKind.BATCH:
-                says = f"this loop yields an item per pass of the loop over `{function.name}`, and {taker.says}"
-                return LoopInfo(LoopKind.BATCH, says, taker.trains, taker.is_rollout)
+                says = f"each pass yields one item of `{function.name}` to another loop"
+                step = Because(taking_it.lineno, taker.says, owner.path)
+                return LoopInfo(LoopKind.BATCH, says, taker.trains, taker.is_rollout, because=(step, *taker.because))
         return info
 
     def _by_itself(self, loop: Loop, function: FunctionInfo) -> LoopInfo:

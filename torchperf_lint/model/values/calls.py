@@ -229,6 +229,8 @@ def _method(
         return Value(Kind.TENSOR, base.device, because=base.because) if name in ("compute", "forward") else UNKNOWN
     if base.kind is Kind.OPTIMIZER and name in conventions.CLIPPING_METHODS:
         return evaluator.trained(Value(Kind.TENSOR, scalar=True, mixed=True), node)
+    if base.kind is Kind.OPTIMIZER and name == "step" and arguments and arguments[0].function is not None:
+        return evaluator.inference.called(arguments[0].function, [], {})  # it returns what the closure returns
     if base.kind is Kind.SCALER:
         return arguments[0] if name == "scale" and arguments else UNKNOWN
     if base.kind is Kind.LOADER and name == "__iter__" and not arguments:

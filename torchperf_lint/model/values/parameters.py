@@ -112,7 +112,10 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
     for collected in (arguments.vararg, arguments.kwarg):
         if collected is not None and collected.arg in wanted:
             ref = "tuple" if collected is arguments.vararg else "dict"
-            env[collected.arg] = by_calls.get(collected.arg) or container(UNKNOWN, ref=ref)
+            element = UNKNOWN
+            if collected is arguments.vararg and contract is not None:
+                element = _by_contract(function, contract, collected.arg, UNKNOWN, None)
+            env[collected.arg] = by_calls.get(collected.arg) or container(element, ref=ref)
     return env
 
 

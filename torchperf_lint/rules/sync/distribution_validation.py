@@ -90,8 +90,9 @@ def _asked(model: Model) -> Iterator[Finding]:
 def _keeps_check(made: ast.Call, ref: str) -> bool:
     """Whether the call that makes a distribution leaves the check as it is by default, or asks for it."""
     given = [each.value for each in made.keywords if each.arg == "validate_args"] or made.args[CHECKED[ref] :][:1]
-    starred = any(isinstance(each, ast.Starred) for each in made.args) or any(each.arg is None for each in made.keywords)
-    return not starred and all(isinstance(each, ast.Constant) and each.value is True for each in given)
+    if any(isinstance(each, ast.Starred) for each in made.args) or any(each.arg is None for each in made.keywords):
+        return False
+    return all(isinstance(each, ast.Constant) and each.value is True for each in given)
 
 
 def _drawn(model: Model) -> Iterator[Finding]:
