@@ -39,7 +39,7 @@ def joined(inference: ValueQuestions, cls: ClassInfo, name: str) -> Value:
                 value = subclass_attributes.among_subclasses(inference, cls, bound) or value
             if value.kind in (Kind.UNKNOWN, Kind.NONE) or holds_unknown(value):
                 value = parameters.declared(inference, stores, value) or value
-            if value.kind in (Kind.UNKNOWN, Kind.NONE) and not value.among and not value.device.on_accelerator:
+            if value.kind is Kind.NONE:
                 set_elsewhere = _set_elsewhere(inference, owner, name)
                 value = value if set_elsewhere == UNKNOWN else set_elsewhere
             if value.kind is not Kind.UNKNOWN or value.device.on_accelerator or value.among:
@@ -60,7 +60,7 @@ def _stored(inference: ValueQuestions, store: AttributeStore) -> Value:
 
 
 def _set_elsewhere(inference: ValueQuestions, cls: ClassInfo, name: str) -> Value:
-    """The value that other code gives to the attribute of an object, `state.loss = loss`, where nothing else is known.
+    """The value that other code gives to the attribute of an object, `state.loss = loss`, which its class sets to None.
 
     A module's tensors are its own, so only plain objects count.
     """
