@@ -36,7 +36,7 @@ def _fills(
     way: tuple[FunctionInfo, ...],
     hot: Loop | None,
 ) -> bool:
-    kept |= frozenset(_kept_by(statement, function))
+    kept |= frozenset(_kept_by(statement, function)) | frozenset(_kept_beside(statement, function))
     repeats = hot.test if isinstance(hot, ast.While) else None  # its test is no guard
     tests = [test for test in guards(statement, function) if test is not repeats]
     if any(_speaks_of(node, path) for test in tests for node in subtree(test) for path in kept):
@@ -53,6 +53,14 @@ def _fills(
 def runs_in_every_step(model: Model, record: CallRecord) -> bool:
     """Whether a call, in any file of the project, runs in every step."""
     return model.home(record.function).hot_path_of(record.statement) is not None
+
+
+def _kept_beside(statement: ast.stmt, function: FunctionInfo) -> Iterator[str]:
+    """The same for the statements of the branches around it: `if key not in a: a[key] = f(); b[key] = g()`."""
+    for place in function.place_of(statement).outwards():
+        if isinstance(place.parent, ast.If) and place.field == "body":
+            for each in place.block:
+                yield from _kept_by(each, function)
 
 
 def _kept_by(statement: ast.stmt, function: FunctionInfo) -> Iterator[str]:

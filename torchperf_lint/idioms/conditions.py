@@ -14,7 +14,7 @@ from torchperf_lint.model.handles import asks_about_accelerator, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.handles import FunctionInfo, Place
 
 _EVERY_RUN = re.compile(r"rank|main_process|master|global_zero|sync_gradients|^__name__$", re.IGNORECASE)
@@ -141,3 +141,11 @@ def chosen_for_device(model: Model, site: Site) -> bool:
     """Whether the site is in a branch of an `if` that tests whether, or which, accelerator is used."""
     around = model.place(site.node).around()
     return any(isinstance(each, ast.If) and asks_about_accelerator(each.test) for each in around)
+
+
+def under_a_value(model: Model, site: Site, hot_path: HotPath) -> bool:
+    """Whether a test of what the device holds guards the site: `if x.max() > 1: print("too large", x.max())`."""
+    place = model.place(site.node)
+    tests = (node for test in place.tests(hot_path.loop) for node in subtree(test) if isinstance(node, ast.expr))
+    values = (model.value_in(place.function, node) for node in tests)
+    return any(value.holds_tensors and value.device.on_accelerator for value in values)

@@ -151,11 +151,16 @@ def _name_of(part: ast.expr) -> str | None:
 
 
 def taken_for_mask(indexed: Indexed, part: ast.expr) -> Because | None:
-    """Evidence that an index of unknown dtype is a mask: the function asks for `mask.any()`, or inverts it."""
+    """Evidence that an index of unknown dtype is a mask: the function asks for `mask.any()`, or inverts it.
+
+    Or it is named `mask`: integers that index are named otherwise.
+    """
     function, name = indexed.function, _name_of(part)
     if name is None or not _may_be_mask(part, indexed.values):
         return None
-    return function.note(("taken for masks", function), lambda: _taken_for_masks(function)).get(name)
+    taken = function.note(("taken for masks", function), lambda: _taken_for_masks(function)).get(name)
+    by_name = Unproven(part.lineno, f"`{name}` is a mask by its name") if name.lower().endswith("mask") else None
+    return taken or by_name
 
 
 def _taken_for_masks(function: FunctionInfo) -> dict[str, Because]:

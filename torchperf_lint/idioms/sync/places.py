@@ -61,14 +61,22 @@ def hot_places(model: Model) -> Iterator[Costly]:
 
 
 def _waits(node: ast.Subscript, values: Mapping[ast.expr, Value]) -> bool:
-    """Whether a tensor on the device is indexed, or a number on the device bounds a slice of whatever it is."""
-    return _is_on_device(values.get(node.value, UNKNOWN)) or any(
+    """Whether a tensor on the device is indexed, a list by one, or a number there bounds a slice of whatever it is."""
+    held = values.get(node.value, UNKNOWN)
+    if _is_on_device(held) or (_is_sequence(held) and _is_on_device(values.get(node.slice, UNKNOWN))):
+        return True
+    return any(
         _is_on_device(values.get(bound, UNKNOWN))
         for part in parts_of(node)
         if isinstance(part, ast.Slice)
         for bound in (part.lower, part.upper, part.step)
         if bound is not None
     )
+
+
+def _is_sequence(held: Value) -> bool:
+    """Whether it is a list, tuple or text of Python, which takes a tensor of one element alone as an index."""
+    return held.kind is Kind.STRING or (held.kind is Kind.CONTAINER and held.ref in ("list", "tuple"))
 
 
 def _is_on_device(held: Value) -> bool:
@@ -85,6 +93,8 @@ def _by_part(model: Model, indexed: Indexed) -> tuple[str, ast.expr, tuple[Becau
                 continue
             is_number = _is_device_number(value) and (isinstance(part, ast.Slice) or value.dtype != "bool")
             if is_number or (isinstance(part, ast.Slice) and _has_one_element(model, indexed.function, bound, value)):
+                return "read", bound, value.because
+            if _is_sequence(held) and not isinstance(part, ast.Slice) and _is_on_device(value):
                 return "read", bound, value.because
             if isinstance(part, ast.Slice) or not _is_on_device(held):
                 continue

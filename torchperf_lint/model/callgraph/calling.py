@@ -281,7 +281,8 @@ def _settled(
     func = record.call.func
     asked = (func, func.value) if isinstance(func, ast.Attribute) else (func,)
     callee, *receiver = inference.alone(lambda: inference.parts(record, *asked))
-    if callee.kind is Kind.UNKNOWN and not is_alone and rests_on_parameters(record):
+    is_open = callee.kind is Kind.UNKNOWN or (callee.kind is Kind.METHOD and callee.function is None)
+    if is_open and not is_alone and rests_on_parameters(record):
         callee, *receiver = inference.parts(record, *asked)
     if function.name == "__init__" and callee.kind is Kind.CLASS:
         return callee.cls is function.cls

@@ -231,6 +231,9 @@ def _join_kinds(left: Value, right: Value, lean: bool) -> Value:
     if kinds == {Kind.MODULE, Kind.INSTANCE} and left.cls is right.cls:
         return left if left.kind is Kind.MODULE else right
     known = left if right.kind is Kind.UNKNOWN else right
+    is_registered = known.kind is Kind.CLASS and any(isinstance(each, Registry) for each in known.among)
+    if is_registered and UNKNOWN in (left, right):
+        return known  # `registry[kind] if isinstance(kind, str) else kind`: a name, or the class itself
     if lean and Kind.UNKNOWN in kinds and known.device.on_accelerator:
         # `if use_cuda: model.cuda()` leaves the object what it was: only its device differs.
         return known._replace(device=known.device.or_host())

@@ -14,7 +14,7 @@ from torchperf_lint.model.values import distributions, host_uses, records
 from torchperf_lint.model.values.devices import HOST_DATA, as_device, moved, moved_object, named_device
 from torchperf_lint.model.values.iteration import tuple_of
 from torchperf_lint.model.values.library import library_call
-from torchperf_lint.model.values.modules import module_call, module_method
+from torchperf_lint.model.values.modules import is_part, module_call, module_method, part_method
 from torchperf_lint.model.values.name_heuristics import BATCH
 from torchperf_lint.model.values.spreading import spread
 from torchperf_lint.model.values.tensors import (
@@ -255,6 +255,9 @@ def _method(
         if name in _SAME_METRIC and _is_metric(base):
             return base
         return _placing(node, base.ref, name, arguments)
+    holder = base.element if base.kind is Kind.METHOD else None
+    if holder is not None and is_part(evaluator.inference, holder, base.ref or ""):
+        return part_method(evaluator, node, base, name, arguments, keywords)
     if base.kind is Kind.METHOD and base.element is not None and base.element.kind is Kind.PYTREE:
         return tensor_method(evaluator, node, base.element._replace(ref=None), name, arguments, keywords)
     if base.kind is Kind.UNKNOWN and base.device.on_accelerator:

@@ -158,7 +158,36 @@ def module_method(
     inherits = base.cls is not None and _inherits(evaluator.inference, base.cls, name)
     if device is not None and (computes or (inherits and not any(map(is_of_host, arguments)))):
         return Value(Kind.PYTREE, device, because=tensor_from(arguments).because)
+    if device is not None and is_part(evaluator.inference, base, name) and not any(map(is_of_host, arguments)):
+        return _by_part(node, name, Value(Kind.PYTREE, because=tensor_from(arguments).because))
     return UNKNOWN
+
+
+def part_method(
+    evaluator: ExpressionValues,
+    node: ast.Call,
+    part: Value,
+    name: str,
+    arguments: list[Value],
+    keywords: dict[str, Value],
+) -> Value:
+    """`self.head.loss(x)`, where nothing shows what `self.head` is: what a module gives."""
+    module = Value(Kind.MODULE, part.device, because=part.because)
+    given = module_method(evaluator, node, module, name, arguments, keywords)
+    return _by_part(node, part.ref or "", given) if given.holds_tensors and given.device.on_accelerator else UNKNOWN
+
+
+def _by_part(node: ast.Call, name: str, given: Value) -> Value:
+    says = f"nothing shows what `{name}` is: a part of a module is taken to compute where its arguments are"
+    return given._replace(device=Device.LIKELY, because=(*given.because, Unproven(node.lineno, says)))
+
+
+def is_part(inference: ValueQuestions, module: Value, name: str) -> bool:
+    """Whether a module of the program has an attribute of this name that its methods set, to nothing that is known."""
+    if module.kind is not Kind.MODULE or module.cls is None:
+        return False
+    owners = inference.lineage(module.cls)
+    return any(name in owner.attributes for owner in owners) and not any(name in owner.methods for owner in owners)
 
 
 def _inherits(inference: ValueQuestions, cls: ClassInfo, name: str) -> bool:

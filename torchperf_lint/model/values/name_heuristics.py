@@ -20,7 +20,7 @@ def conventional(name: str, value: Value) -> Value:
     if meant is None:
         return value
     if meant.kind is Kind.MODULE:
-        return meant._replace(device=value.device, because=value.because)
+        return meant._replace(device=value.device, because=value.because, among=value.among)
     if meant.kind is Kind.LOADER:
         batch = BATCH._replace(device=value.device, because=value.because, sources=value.sources)
         return meant._replace(element=batch, sources=value.sources)

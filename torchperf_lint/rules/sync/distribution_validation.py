@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.arguments import given
+from torchperf_lint.idioms.sync.checked import keeps_check
 from torchperf_lint.knowledge.distributions_api import (
     CHECK_THEIR_VALUE,
     CHECKED,
@@ -81,18 +81,10 @@ def _asked(model: Model) -> Iterator[Finding]:
             continue
         receiver = shape.receiver(site.node)
         is_made_here = receiver is not None and model.ast_of(receiver) is distribution.created
-        if not is_made_here and _keeps_check(distribution.created, distribution.ref or ""):
+        if not is_made_here and keeps_check(distribution.created, CHECKED[distribution.ref or ""]):
             made = model.creation(distribution)
             says = () if made is None else (Because(made.rows[0], "made here, with the check on"),)
             yield from _finding(model, site, (*says, *because), "its argument", None)
-
-
-def _keeps_check(made: ast.Call, ref: str) -> bool:
-    """Whether the call that makes a distribution leaves the check as it is by default, or asks for it."""
-    given = [each.value for each in made.keywords if each.arg == "validate_args"] or made.args[CHECKED[ref] :][:1]
-    if any(isinstance(each, ast.Starred) for each in made.args) or any(each.arg is None for each in made.keywords):
-        return False
-    return all(isinstance(each, ast.Constant) and each.value is True for each in given)
 
 
 def _drawn(model: Model) -> Iterator[Finding]:

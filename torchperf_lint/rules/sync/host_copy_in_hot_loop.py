@@ -77,7 +77,10 @@ def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
             continue
         if is_action(model, site, copied, hot_path):
             continue
-        if any(owns(model, site) for owns in _OTHER_MATTERS) or worked_on_at_once(model, site, hot_path):
+        if any(owns(model, site) for owns in _OTHER_MATTERS):
+            continue
+        # One number is no work for the host: `total += loss.cpu().numpy()` reads it as `loss.item()` would.
+        if model.value(copied).scalar is not True and worked_on_at_once(model, site, hot_path):
             continue
         fix = NoFix.BY_HELPER if says else _collect_on_device(model, site)
         fields = {"copy": model.brief(site.node), "where": hot_path.where}

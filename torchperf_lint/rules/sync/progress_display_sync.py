@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms import placing, surroundings
+from torchperf_lint.idioms.conditions import under_a_value
 from torchperf_lint.idioms.sync.helpers import display_names
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads, is_display, needed_at_once, shows
 from torchperf_lint.idioms.sync.texts import hot_texts, tensors_in
@@ -48,10 +49,12 @@ def _shown(model: Model) -> Iterator[tuple[Site, str, str, tuple[Because, ...]]]
     displays = model.method_or_function_calls(*sorted({*DISPLAYS, *display_names(model)} - TAKE_TEXT), "log", hot=True)
     for site in (*displays, *hot_texts(model)):
         hot_path = model.hot_path(site)
+        if hot_path is None or under_a_value(model, site, hot_path):
+            continue
         for tensor in tensors_in(model, _shown_parts(model, site)):
             because = model.on_device(tensor)
             shown = model.site(tensor)
-            if hot_path is not None and because is not None and needed_at_once(model, shown) is None:
+            if because is not None and needed_at_once(model, shown) is None:
                 yield shown, _use(model, site.node), hot_path.where, (*because, *hot_path.because)
 
 
