@@ -79,9 +79,7 @@ def _asked(model: Model) -> Iterator[Finding]:
         because = None if distribution.created is None else model.on_device(site.node)
         if distribution.created is None or because is None or surroundings.may_be_caught(model, site):
             continue
-        receiver = shape.receiver(site.node)
-        is_made_here = receiver is not None and model.ast_of(receiver) is distribution.created
-        if not is_made_here and keeps_check(distribution.created, CHECKED[distribution.ref or ""]):
+        if keeps_check(model, shape.receiver(site.node), distribution):
             made = model.creation(distribution)
             says = () if made is None else (Because(made.rows[0], "made here, with the check on"),)
             yield from _finding(model, site, (*says, *because), "its argument", None)
