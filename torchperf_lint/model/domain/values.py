@@ -139,6 +139,11 @@ STRING = Value(Kind.STRING)
 NUMPY_OR_TORCH = "numpy|torch"
 """The `ref` of `lib = np if isinstance(x, np.ndarray) else torch`: what `lib.f(x)` calls depends on its arguments."""
 
+FUNCTIONAL = "torch.nn.functional"
+SOME_FUNCTIONAL = f"{FUNCTIONAL}.*"
+"""The `ref` of one of several functions: `getattr(F, name)`, and what a table of activations holds."""
+
+_ACTIVATIONS = frozenset({"torch.relu", "torch.tanh", "torch.sigmoid"})
 _ARRAY_MODULES = frozenset(NUMPY_OR_TORCH.split("|"))
 
 
@@ -155,7 +160,9 @@ def join(left: Value, right: Value, lean: bool = False) -> Value:
     if left.kind is not right.kind:
         return _join_kinds(left, right, lean)
     if left.kind is Kind.LIBRARY and left.ref != right.ref:
-        return Value(Kind.LIBRARY, ref=NUMPY_OR_TORCH) if {left.ref, right.ref} == _ARRAY_MODULES else UNKNOWN
+        if {left.ref, right.ref} == _ARRAY_MODULES:
+            return Value(Kind.LIBRARY, ref=NUMPY_OR_TORCH)
+        return Value(Kind.LIBRARY, ref=SOME_FUNCTIONAL) if _is_functional(left) and _is_functional(right) else UNKNOWN
     if left.kind is Kind.STRING and left.constant != right.constant:
         left, right = _as_place(left), _as_place(right)
     device = left.device.join(right.device)
@@ -182,6 +189,11 @@ def join(left: Value, right: Value, lean: bool = False) -> Value:
         _union(left.sources, right.sources),
         _join_classes(left, right),
     )
+
+
+def _is_functional(value: Value) -> bool:
+    """Whether it is a function of tensors that gives a tensor."""
+    return value.ref in _ACTIVATIONS or (value.ref or "").startswith(f"{FUNCTIONAL}.")
 
 
 def _shown_by(left: Value, right: Value) -> tuple[Because, ...]:

@@ -405,7 +405,8 @@ class Slices(TakenApart):
         return known
 
     def _behind(self, path: str) -> _Needs:
-        """The direct dependencies of the value at the path."""
+        """The direct dependencies of the value at the path; `super()` rests on the method's own object."""
+        path = self._function.self_name or path if path == "super" else path
         known = self._known_behind.get(path)
         if known is None:
             root = _root(path)

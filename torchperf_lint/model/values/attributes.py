@@ -45,6 +45,8 @@ def joined(inference: ValueQuestions, cls: ClassInfo, name: str) -> Value:
             if value.kind is not Kind.UNKNOWN or value.device.on_accelerator or value.among:
                 return conventional(name, value)
     registered = own_changes.registered(inference, cls, name)
+    if registered is None and not any(name in owner.attributes for owner in inference.lineage(cls)):
+        return conventional(name, _set_elsewhere(inference, cls, name))
     return conventional(name, UNKNOWN) if registered is None else registered
 
 
@@ -60,9 +62,9 @@ def _stored(inference: ValueQuestions, store: AttributeStore) -> Value:
 
 
 def _set_elsewhere(inference: ValueQuestions, cls: ClassInfo, name: str) -> Value:
-    """The value that other code gives to the attribute of an object, `state.loss = loss`, which its class sets to None.
+    """The value that other code gives to an object's attribute, `state.loss = loss`.
 
-    A module's tensors are its own, so only plain objects count.
+    Its class sets it to None, or does not set it. A module's tensors are its own, so only plain objects count.
     """
     if inference.instance(cls).kind is not Kind.INSTANCE:
         return UNKNOWN

@@ -10,7 +10,7 @@ from torchperf_lint.knowledge import conventions, hooks, host_only, other_librar
 from torchperf_lint.model.callgraph import class_unions, registries
 from torchperf_lint.model.domain.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 from torchperf_lint.model.syntax.index import last_name
-from torchperf_lint.model.values import distributions, host_uses, records
+from torchperf_lint.model.values import applying, distributions, host_uses, records
 from torchperf_lint.model.values.devices import HOST_DATA, as_device, moved, moved_object, named_device
 from torchperf_lint.model.values.iteration import tuple_of
 from torchperf_lint.model.values.library import library_call
@@ -78,6 +78,9 @@ def result(
             return given
     if kind is Kind.MODULE:
         return module_call(evaluator, callee, arguments, keywords)
+    if callee.ref == applying.PARTIAL:
+        given = applying.called(evaluator, node, callee, arguments, keywords, library_call)
+        return UNKNOWN if given is None or starred else given
     if kind is Kind.INSTANCE and callee.cls is not None:
         method = evaluator.inference.method(callee.cls, "__call__")
         if method is not None:

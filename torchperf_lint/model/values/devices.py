@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions
-from torchperf_lint.model.domain.values import Device, Kind, Value, derived, text_names
+from torchperf_lint.model.domain.values import STRING, Device, Kind, Value, derived, text_names
 from torchperf_lint.model.syntax.index import dotted, last_name
 
 if TYPE_CHECKING:
@@ -156,3 +156,8 @@ def accelerator_choice(left: Value, right: Value, because: Because) -> Value | N
         is_cuda = all(device is not None and (device.is_cuda or device is Device.CPU) for device in devices)
         return Value(Kind.DEVICE, Device.AVAILABLE if is_cuda else Device.LIKELY, because=(because,))
     return None
+
+
+def text_after(start: object) -> Value:
+    """A string built at run time that begins like this: `"cuda:" + str(rank)` names a device."""
+    return Value(Kind.STRING, Device.CUDA) if isinstance(start, str) and start.startswith("cuda:") else STRING

@@ -38,8 +38,9 @@ from torchperf_lint.model.values import (
     trained_models,
 )
 from torchperf_lint.model.values.binding import bind, subscript_path
-from torchperf_lint.model.values.devices import accelerator_choice, inside_module
+from torchperf_lint.model.values.devices import accelerator_choice, inside_module, text_after
 from torchperf_lint.model.values.fields import as_data
+from torchperf_lint.model.values.inherited import by_super
 from torchperf_lint.model.values.modules import module_attribute
 from torchperf_lint.model.values.name_heuristics import conventional
 from torchperf_lint.model.values.tensors import (
@@ -121,6 +122,8 @@ class Evaluator:
         path = dotted(node)
         if path is not None and path in env:
             return env[path]
+        if (inherited := by_super(self, node, env)) is not None:
+            return inherited
         if base.kind is Kind.UNKNOWN and base.device is Device.UNKNOWN and not base.ref:
             base = self._treated_as_tensor(node, env) or base
         elif base.kind is Kind.METHOD and self._needs_tensor(node):
@@ -267,7 +270,7 @@ class Evaluator:
     def combine(self, left: Value, right: Value, operator: ast.operator) -> Value:
         """The result of an arithmetic operator."""
         if left.kind is Kind.STRING:
-            return _text_after(left.constant)
+            return text_after(left.constant)
         if right.kind is Kind.STRING:
             return STRING
         if left.holds_tensors or right.holds_tensors or left.kind is right.kind is Kind.METHOD:
@@ -352,6 +355,8 @@ class Evaluator:
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
         if base.kind is Kind.NUMPY and any(isinstance(part, ast.Slice) for part in parts):
             return Value(Kind.NUMPY, scalar=False)
+        if (entry := records.entry(self.inference, base, index)) is not None:
+            return entry
         item = item_of(base, index, isinstance(node.slice, (ast.Slice, ast.Tuple)))
         return derived(item) if base.holds_tensors and not in_one_piece(node.slice, index) else item
 
@@ -377,7 +382,7 @@ class Evaluator:
         inner = env.copy()
         for generator in node.generators:  # type: ignore[attr-defined]
             source = self(generator.iter, inner)
-            bind(self, generator.target, element_of(source), inner)
+            bind(self, generator.target, element_of(records.iterated(self.inference, source)), inner)
             for condition in generator.ifs:
                 self(condition, inner)
                 if narrowing.outcome(condition, inner, self.frame.values, self.frame.is_call) is False:
@@ -428,7 +433,7 @@ class Evaluator:
             if isinstance(child, ast.expr):
                 self(child, env)
         first = node.values[0] if isinstance(node, ast.JoinedStr) and node.values else None
-        return _text_after(first.value) if isinstance(first, ast.Constant) else STRING
+        return text_after(first.value) if isinstance(first, ast.Constant) else STRING
 
     def _lambda(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.Lambda)
@@ -462,11 +467,6 @@ class Evaluator:
     def _slice(self, node: ast.expr, env: Env) -> Value:
         self._formatted(node, env)
         return UNKNOWN
-
-
-def _text_after(start: object) -> Value:
-    """A string built at run time that begins like this: `"cuda:" + str(rank)` names a device."""
-    return Value(Kind.STRING, Device.CUDA) if isinstance(start, str) and start.startswith("cuda:") else STRING
 
 
 _BY_TYPE: dict[type, Callable[[Evaluator, ast.expr, Env], Value]] = {

@@ -15,10 +15,12 @@ from torchperf_lint.knowledge import (
     torchmetrics_api,
 )
 from torchperf_lint.model.domain.values import (
+    FUNCTIONAL,
     INTEGER,
     NONE,
     NUMBER,
     NUMPY_OR_TORCH,
+    SOME_FUNCTIONAL,
     STRING,
     UNKNOWN,
     Device,
@@ -29,7 +31,7 @@ from torchperf_lint.model.domain.values import (
     join,
     join_all,
 )
-from torchperf_lint.model.values import attribute_names, collections, distributions, iteration
+from torchperf_lint.model.values import applying, attribute_names, collections, distributions, iteration
 from torchperf_lint.model.values.devices import as_device, named_device
 from torchperf_lint.model.values.fields import as_data
 from torchperf_lint.model.values.name_heuristics import BATCH
@@ -91,6 +93,8 @@ def _builtin(
         is_open = found.kind is Kind.UNKNOWN or (found.kind is Kind.METHOD and found.function is None)
         is_own = first.cls is not None and is_open and len(arguments) > 2
         return arguments[2] if is_own and arguments[2].kind is Kind.CLASS else found
+    if name == "getattr" and first.ref == FUNCTIONAL and len(arguments) == 2:
+        return Value(Kind.LIBRARY, ref=SOME_FUNCTIONAL)
     if name == "getattr" and len(node.args) > 1:
         return attribute_names.by_pattern(evaluator, first, node.args[1], node) or UNKNOWN
     return NONE if name in ("print", "setattr", "delattr") else UNKNOWN
@@ -198,6 +202,9 @@ def library_call(
             else library_call(evaluator, node, module + ref[len(NUMPY_OR_TORCH) :], arguments, keywords)
         )
     root, _, name = ref.rpartition(".")
+    given = applying.applied(evaluator, node, ref, arguments, keywords, library_call)
+    if given is not None:
+        return given
     if root == "builtins":
         return _builtin(evaluator, node, name, arguments, keywords)
     if ref in torch_api.FACTORIES:

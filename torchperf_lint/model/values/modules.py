@@ -149,7 +149,9 @@ def module_method(
         return container(pair if name == "items" else held if name == "values" else STRING)
     if name in ("modules", "children"):
         return container(Value(Kind.MODULE, base.device, because=base.because))
-    if name in ("state_dict", "named_modules", "named_children", "load_state_dict", "register_buffer", "zero_grad"):
+    if name == "state_dict":
+        return container(parameter, ref="dict")
+    if name in ("named_modules", "named_children", "load_state_dict", "register_buffer", "zero_grad"):
         return UNKNOWN
     if name in ("forward", "generate", "__call__"):
         return module_call(evaluator, base, arguments, keywords)

@@ -166,11 +166,18 @@ def own_object(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo
     """The value of a method's first parameter, which may be an object of a subclass."""
     cls = cls or function.cls
     assert cls is not None
+    if is_of_class(function):
+        return Value(Kind.CLASS, cls=cls)
     value = inference.instance(cls)
     if value.kind is Kind.MODULE and not inference.cpu_only:
         step = Because(function.node.lineno, "a module's tensors live where the module lives")  # type: ignore[union-attr]
         return value._replace(device=Device.LIKELY, because=(step,))
     return value
+
+
+def is_of_class(function: FunctionInfo) -> bool:
+    """Whether it is a classmethod."""
+    return any(isinstance(each, ast.Name) and each.id == "classmethod" for each in function.decorators)
 
 
 def _by_contract(
@@ -288,7 +295,7 @@ def _from_calls(inference: ValueQuestions, function: FunctionInfo, wanted: set[s
         if record.function is function:
             continue
         call = record.call
-        takes_self = function.self_name is not None and not _names_class(call, function)
+        takes_self = function.self_name is not None and (is_of_class(function) or not _names_class(call, function))
         starred = is_starred(call)
         asked = _all_given(call) if starred else _given_for(function, call, wanted, takes_self)
         values = dict(zip(asked, inference.parts(record, *asked), strict=True))

@@ -67,6 +67,27 @@ def names_of(arguments: list[Value]) -> list[str] | None:
     return [str(name) for name in names] if names and all(isinstance(name, str) for name in names) else None
 
 
+def entry(inference: ValueQuestions, holder: Value, index: Value) -> Value | None:
+    """`x[i]` of an object whose class defines that."""
+    if holder.kind is not Kind.INSTANCE or holder.cls is None:
+        return None
+    method = inference.method(holder.cls, "__getitem__")
+    return None if method is None else inference.called(method, [holder, index], {})
+
+
+def iterated(inference: ValueQuestions, value: Value) -> Value:
+    """What a loop goes over: what the generator `__iter__` of an object yields, or the value itself."""
+    method = None if value.kind is not Kind.INSTANCE or value.cls is None else inference.method(value.cls, "__iter__")
+    return inference.called(method, [value], {}) if method is not None and method.is_generator else value
+
+
+def as_mapping(record: Value) -> Value | None:
+    """`asdict(x)`, `vars(x)` and `x.__dict__` of an object whose fields are known."""
+    if record.kind is not Kind.INSTANCE or not record.items:
+        return None
+    return container(join_all(value for _, value in record.items), record.items, "dict")
+
+
 def field(base: Value, name: str) -> Value | None:
     """A field of such an object; None if its value is not known."""
     if base.kind is Kind.CONTAINER and isinstance(base.constant, tuple) and name in base.constant:
@@ -74,6 +95,8 @@ def field(base: Value, name: str) -> Value | None:
         return next((value for key, value in base.items or () if key == place), base.element)
     if base.kind is not Kind.INSTANCE or base.items is None:
         return None
+    if name == "__dict__":
+        return as_mapping(base)
     value = dict(base.items).get(name, UNKNOWN)
     return None if value.kind is Kind.UNKNOWN else value
 

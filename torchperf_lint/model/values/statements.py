@@ -14,7 +14,7 @@ from torchperf_lint.model.syntax.bulk_moves import move_in
 from torchperf_lint.model.syntax.effects import FUNCTIONS, narrowed_paths
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, dotted
 from torchperf_lint.model.syntax.slices import is_for_type_checkers
-from torchperf_lint.model.values import batches, bulk_moves, metrics, mutation, narrowing, parameters
+from torchperf_lint.model.values import batches, bulk_moves, metrics, mutation, narrowing, parameters, records
 from torchperf_lint.model.values.annotations import annotated, declared_names
 from torchperf_lint.model.values.binding import bind
 from torchperf_lint.model.values.tensors import element_of
@@ -274,10 +274,11 @@ class Runner:
         if not self._is_run(node):
             return self._loop(node, env, lambda inner: None)
         source = self.evaluate(node.iter, env)
+        item = element_of(records.iterated(self.inference, source))
         shown = batches.items_moved(node, self.frame.function)
 
         def advance(inner: Env) -> None:
-            bind(self.evaluate, node.target, batches.as_batches(element_of(source), node.target, shown), inner)
+            bind(self.evaluate, node.target, batches.as_batches(item, node.target, shown), inner)
 
         move = move_in(self.frame.function, node)
         moved = bulk_moves.moved(self.evaluate, move, env) if move is not None and self._is_run(move.statement) else {}
