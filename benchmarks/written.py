@@ -2,8 +2,8 @@
 
 The programs (vision, language, reinforcement learning, generative models, science, small frameworks and libraries)
 were written without a look at the linter, so they measure it where it was not tuned; a rule that is mended for one of
-them is not measured by it any more. So there are rounds of new programs: 56 in written.tar.xz, 48 in written2.tar.xz, 40 in
-written3.tar.xz.
+them is not measured by it any more. So there are rounds of new programs: 56 in written.tar.xz, 48 in written2.tar.xz,
+40 in written3.tar.xz.
 `--committed` prints the first run of each, which the tables beside them keep and nobody edits. Otherwise `--python`
 names a Python with torch, torchmetrics, tqdm, scipy, scikit-learn, einops, tensorboard, gymnasium and
 pytorch-lightning, and the programs of a `--round` (the last one) run anew; `--lines` prints the lines that are missed.

@@ -11,12 +11,14 @@ from torchperf_lint.idioms.scripting import is_perhaps_scripted
 from torchperf_lint.idioms.written_helpers import ITEMS, defined
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits
+from torchperf_lint.syntax.tree import own_expressions
 
 if TYPE_CHECKING:
     from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model
     from torchperf_lint.model.handles import FunctionInfo
 
+_Made = ast.ListComp | ast.DictComp | ast.GeneratorExp
 _TITLE = "read all of them at once"
 _ASSUMES = "to make a tensor or to walk on changes no tensor that was made before"
 _BUILTINS = ("all", "dict", "len", "list", "type", "zip")
@@ -24,11 +26,14 @@ _VIEWS = frozenset({"items", "keys", "values"})
 _WALKS = frozenset({"builtins.enumerate", "builtins.range", "builtins.reversed", "builtins.zip"})
 
 
-def items_at_once(model: Model, read: HostRead, comprehension: cst.ListComp | cst.DictComp) -> Fix | NoFix:
-    """`_items([x for x in xs])` for `[x.item() for x in xs]`, and the same for the values of a dict."""
-    made = comprehension.elt if isinstance(comprehension, cst.ListComp) else comprehension.value
-    torch, node, tree = model.name_of("torch", read.site), model.ast_of(comprehension), read.site.tree
-    if made is not read.site.node or not isinstance(node, (ast.ListComp, ast.DictComp)):
+_Comprehension = cst.ListComp | cst.DictComp | cst.GeneratorExp
+
+
+def items_at_once(model: Model, read: HostRead, comprehension: _Comprehension) -> Fix | NoFix:
+    """`_items([x for x in xs])` for `[x.item() for x in xs]`, and the same for a generator or the values of a dict."""
+    made = comprehension.value if isinstance(comprehension, cst.DictComp) else comprehension.elt
+    torch, node, tree = model.name_of("torch", read.site), _meaning(model, read, comprehension), read.site.tree
+    if made is not read.site.node or not isinstance(node, (ast.ListComp, ast.DictComp, ast.GeneratorExp)):
         return NoFix.FORM
     if any(each.is_async for each in node.generators) or not _gives_items(model, read):
         return NoFix.FORM
@@ -41,10 +46,9 @@ def items_at_once(model: Model, read: HostRead, comprehension: cst.ListComp | cs
     kept = edits.text_of(tree, read.tensor)
     if isinstance(read.tensor, cst.Call):
         kept = edits.postfix(tree, read.tensor) + ".detach()"  # its graph is not kept until all are made
-    start, end = tree.span(comprehension)
     changed = edits.together(
         defined(model, ITEMS, torch, model.statement_of(read.site.node)),
-        (Edit(start, start, f"{ITEMS.name}(".encode()), Edit(end, end, b")")),
+        _around(comprehension, *tree.span(comprehension)),
         edits.replace(tree, read.site.node, kept),
     )
     if changed is None:
@@ -54,12 +58,38 @@ def items_at_once(model: Model, read: HostRead, comprehension: cst.ListComp | cs
     return Fix(_TITLE, Safety.SAFE if plain else Safety.UNSAFE, changed, _ASSUMES)
 
 
+def _meaning(model: Model, read: HostRead, comprehension: _Comprehension) -> ast.expr | None:
+    """The comprehension in Python's own tree, where the call's parentheses belong to a generator that it is given."""
+    if not isinstance(comprehension, cst.GeneratorExp):
+        return model.ast_of(comprehension)
+    item = model.ast_of(read.site.node)
+    among = own_expressions(model.statement_of(read.site.node))
+    return next((each for each in among if isinstance(each, ast.GeneratorExp) and each.elt is item), None)
+
+
+def _around(comprehension: _Comprehension, start: int, end: int) -> tuple[Edit, ...]:
+    """The call of the helper around the comprehension; it takes a list in the place of a generator."""
+    listed = isinstance(comprehension, cst.GeneratorExp)
+    opening, closing = f"{ITEMS.name}({'[' * listed}", f"{']' * listed})"
+    return Edit(start, start, opening.encode()), Edit(end, end, closing.encode())
+
+
+def is_used_up(model: Model, generator: cst.GeneratorExp) -> bool:
+    """Whether a builtin takes all items of the generator at once: `sum(x.item() for x in xs)`."""
+    argument = model.parent(generator)
+    call = model.parent(argument) if isinstance(argument, cst.Arg) else None
+    if not isinstance(call, cst.Call) or argument is not call.args[0] or argument.star:
+        return False
+    return (model.value(call.func).ref or "").removeprefix("builtins.") in _USE_UP
+
+
+_USE_UP = frozenset("sum max min sorted list tuple set frozenset".split())
 _PLAIN = (Kind.TENSOR, Kind.NUMBER, Kind.STRING, Kind.NUMPY)
 _DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp)
 _LAYS_OUT = frozenset(f"builtins.{name}" for name in ("list", "tuple", "dict", "sorted"))
 
 
-def _reads_pieces(model: Model, read: HostRead, node: ast.ListComp | ast.DictComp) -> bool:
+def _reads_pieces(model: Model, read: HostRead, node: _Made) -> bool:
     """Whether it reads what one tensor is made of: there may be many pieces, and `tolist` is the way to read them."""
     walked, function = node.generators[-1].iter, model.function_of(read.site)
     if isinstance(walked, ast.Call) and isinstance(walked.func, ast.Attribute):
@@ -74,7 +104,7 @@ def _gives_items(model: Model, read: HostRead) -> bool:
     return dtype.startswith(kinds)
 
 
-def _evaluated(model: Model, read: HostRead, node: ast.ListComp | ast.DictComp) -> list[ast.expr | None]:
+def _evaluated(model: Model, read: HostRead, node: _Made) -> list[ast.expr | None]:
     """What the comprehension evaluates between one read and the next."""
     parts: list[ast.expr | None] = [model.ast_of(read.tensor)]
     parts += [node.key] if isinstance(node, ast.DictComp) else []

@@ -70,9 +70,12 @@ def _loops_over(record: CallRecord) -> Iterator[Loop]:
 def moved_by(inference: ValueQuestions, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> str | None:
     """`for batch in batches(data, device)`: the text of the generator, if its own loop moves what it yields.
 
-    None for another iterable, and for a generator of what is on the device already, such as parameters.
+    So does `for batch in batches`, where that is what a generator has made. None for another iterable, and for a
+    generator of what is on the device already, such as parameters.
     """
     made = walked(loop.iter)
+    if isinstance(made, ast.Name) and _is_given_there(inference.frame_value(function, made)):
+        return made.id
     generator = inference.frame_value(function, made.func).function if isinstance(made, ast.Call) else None
     if generator is None or not generator.is_generator:
         return None
@@ -88,3 +91,11 @@ def moved_by(inference: ValueQuestions, loop: ast.For | ast.AsyncFor, function: 
         for step in item.because
     )
     return dotted(made.func) if is_moved and isinstance(made, ast.Call) else None
+
+
+def _is_given_there(items: Value) -> bool:
+    """Whether it is the result of a generator, which yields tensors on the device."""
+    item: Value | None = items.element if items.kind is Kind.CONTAINER and items.ref == "generator" else None
+    while item is not None and item.kind is Kind.CONTAINER:
+        item = item.element
+    return item is not None and item.device.on_accelerator and item.holds_tensors

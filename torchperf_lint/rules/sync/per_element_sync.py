@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Rate, Safety, Severity
 from torchperf_lint.idioms.caches import filled_once
-from torchperf_lint.idioms.sync.element_items import items_at_once
+from torchperf_lint.idioms.sync.element_items import is_used_up, items_at_once
 from torchperf_lint.idioms.sync.element_loops import read_before_loop
 from torchperf_lint.idioms.sync.reads import element_reads
 from torchperf_lint.knowledge import torch_api
@@ -71,6 +71,8 @@ def _tensor_in(listed: Value) -> Value | None:
 
 def _all_at_once(model: Model, read: HostRead) -> Fix | NoFix:
     made = read.parent
+    if isinstance(made, cst.GeneratorExp):
+        return items_at_once(model, read, made) if is_used_up(model, made) else NoFix.FORM
     if not isinstance(made, (cst.ListComp, cst.DictComp)):
         return read_before_loop(model, read)
     fix = _tolist(model, read, made) if isinstance(made, cst.ListComp) else _stacked_dict(model, read, made)
