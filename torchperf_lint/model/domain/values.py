@@ -221,6 +221,15 @@ def _as_place(text: Value) -> Value:
     return text if device is None else text._replace(device=device)
 
 
+def _chosen(place: Value) -> Value:
+    """A device, or the one that a string names: any that the program's user asks for, where the string is not known."""
+    if place.kind is Kind.DEVICE:
+        return place
+    known = text_names(place.constant) or place.device
+    named = Device.LIKELY if known is Device.UNKNOWN else known
+    return Value(Kind.DEVICE, named, because=place.because)
+
+
 def text_names(constant: object) -> Device | None:
     """The device that a string names: the host, or CUDA."""
     if not isinstance(constant, str):
@@ -242,7 +251,11 @@ def _join_kinds(left: Value, right: Value, lean: bool) -> Value:
             return join(structure._replace(ref=None), held._replace(kind=Kind.PYTREE), lean)
     if kinds == {Kind.MODULE, Kind.INSTANCE} and left.cls is right.cls:
         return left if left.kind is Kind.MODULE else right
+    if kinds == {Kind.DEVICE, Kind.STRING}:
+        return join(_chosen(left), _chosen(right), lean)
     known = left if right.kind is Kind.UNKNOWN else right
+    if known.kind is Kind.DEVICE and known.device.on_accelerator and UNKNOWN in (left, right):
+        return known._replace(device=known.device.or_host().join(Device.LIKELY))  # what else the user asks for
     is_registered = known.kind is Kind.CLASS and any(isinstance(each, Registry) for each in known.among)
     if is_registered and UNKNOWN in (left, right):
         return known  # `registry[kind] if isinstance(kind, str) else kind`: a name, or the class itself
