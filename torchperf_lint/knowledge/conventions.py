@@ -52,6 +52,11 @@ def stays_on_host(name: str) -> bool:
     return _ON_HOST.search(name.lower()) is not None
 
 
+MAY_WORK_ON_HOST = re.compile(
+    r"match|assign|tokeni|process|collat|augment|transform|sampl|logger|writer|metric|meter|saver|buffer|memory|queue|env$"
+)
+"""Names of a module's parts that may bring their arguments to the host."""
+
 WORKS_ON_DATA = re.compile(
     r"^_?(?:extract|cast|preprocess|project|embed|pool|expand|merge|split|attend|normalize|pad|quantize|mix|augment)(?:_|$)"
 )

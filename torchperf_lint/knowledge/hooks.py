@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 
@@ -214,7 +215,17 @@ GRADIENT_BUCKET = "GradBucket"
 BUCKET_TENSOR = "buffer"
 BUCKET_TENSORS = _words("gradients parameters")
 
-IGNITE_HOT_EVENTS = _words("ITERATION_STARTED ITERATION_COMPLETED GET_BATCH_STARTED GET_BATCH_COMPLETED")
+HOT_EVENTS = re.compile(
+    r"^(get_)?(on_)?(train_|training_)?(batch|step|iter|iteration)_(start|started|begin|end|ended|complete|completed|done)$"
+    r"|^(after|before|post|pre)_(train_|training_)?(batch|step|iter|iteration|backward|optimizer_step|forward)$",
+    re.IGNORECASE,
+)
+"""Names of events that happen in every step: `Events.ITERATION_COMPLETED` of ignite, `"batch_end"` of an engine."""
+
+EVENT_TAKERS = _words(
+    "add_event_handler add_handler add_listener add_callback register_handler register_event subscribe"
+)
+"""Methods that take an event and the function that handles it."""
 
 MODULE_BASES = _words(
     "Module LightningModule PreTrainedModel ModelMixin ComposerModel BaseModule GenerationMixin PyTorchModelHubMixin "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import hooks, torchmetrics_api
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_STEMS, CPU_TUNING
@@ -15,7 +15,7 @@ from torchperf_lint.model.domain.values import Device, Kind, Origin, Value
 from torchperf_lint.model.syntax.index import dotted, last_name, names_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.syntax.code import Code
@@ -328,7 +328,8 @@ def _callback_contract(inference: ValueQuestions, function: FunctionInfo) -> Con
     for decorator in function.decorators:
         handled = decorator.args if isinstance(decorator, ast.Call) and last_name(decorator.func) == "on" else []
         if any(map(_is_hot_event, handled)):
-            return Contract(True, "ignite calls this handler at every iteration")
+            made = Contract(True, _says_handler(inference, handled[0]))
+            return made if _has_ignite(inference) else made._replace(is_likely=True)
     if takes_gradients(function):
         return Contract(True, "DistributedDataParallel calls its communication hook in every backward pass")
     taken = next(filter(None, (_by_argument(home, function) for home in _files_passing(inference, function))), None)
@@ -402,10 +403,10 @@ def _by_argument(inference: ValueQuestions, function: FunctionInfo) -> Contract 
             if ref.startswith("ignite."):
                 made = _processes(function, "ignite's Engine calls this function for every batch")
                 return made._replace(row=record.call.lineno, path=inference.index.path)
-    for record in calls.get("add_event_handler", ()):
-        given = record.call.args
-        if len(given) > 1 and _is_hot_event(given[0]) and means(given[1], record):
-            return contract(record, "ignite calls this handler at every iteration")
+    for handled in _handlers(inference):
+        if means(handled.handler, handled.record):
+            made = contract(handled.record, _says_handler(inference, handled.event))
+            return made if _has_ignite(inference) else made._replace(is_likely=True)
     for taker, words in hooks.FUNCTION_KEYWORDS.items():
         for record in calls.get(taker, ()):
             if any(keyword.arg in words and means(keyword.value, record) for keyword in record.call.keywords):
@@ -421,6 +422,40 @@ def _by_argument(inference: ValueQuestions, function: FunctionInfo) -> Contract 
             if is_meant and not _is_temporary(record):
                 return _of_registrar(registrar, record, inference.index.path)
     return None
+
+
+class _Handled(NamedTuple):
+    """An event of each step and the function that handles it, as a call gives them to an engine."""
+
+    event: ast.expr
+    handler: ast.expr
+    record: CallRecord
+
+
+def _handlers(inference: ValueQuestions) -> Iterator[_Handled]:
+    """`engine.add_event_handler(Events.ITERATION_COMPLETED, f)` and `engine.on("batch_end")(f)` in the file."""
+    calls = inference.index.calls
+    for taker in sorted(hooks.EVENT_TAKERS):
+        for record in calls.get(taker, ()):
+            if len(record.call.args) > 1 and _is_hot_event(record.call.args[0]):
+                yield _Handled(record.call.args[0], without_partial(record.call.args[1]), record)
+    for record in calls.get("", ()):
+        asked, given = record.call.func, record.call.args
+        is_on = isinstance(asked, ast.Call) and last_name(asked.func) == "on" and bool(asked.args)
+        if is_on and given and _is_hot_event(asked.args[0]):
+            yield _Handled(asked.args[0], given[0], record)
+
+
+def _has_ignite(inference: ValueQuestions) -> bool:
+    """Whether the file imports ignite."""
+    names = inference.names
+    return any((value.ref or "").startswith("ignite.") for value in names.all_at_top())
+
+
+def _says_handler(inference: ValueQuestions, event: ast.expr) -> str:
+    if _has_ignite(inference):
+        return "ignite calls this handler at every iteration"
+    return f"this handles `{ast.unparse(event)}`, which happens in every step by its name"
 
 
 def _is_in_scope(function: FunctionInfo, caller: FunctionInfo) -> bool:
@@ -442,7 +477,8 @@ def _evaluates_by_batch(inference: ValueQuestions) -> bool:
 
 
 def _is_hot_event(event: ast.expr) -> bool:
-    """`Events.ITERATION_COMPLETED`, but not `Events.ITERATION_COMPLETED(every=100)`."""
+    """`Events.ITERATION_COMPLETED` and `"batch_end"`, but not `Events.ITERATION_COMPLETED(every=100)`."""
     if isinstance(event, ast.BinOp):
         return _is_hot_event(event.left) or _is_hot_event(event.right)
-    return isinstance(event, ast.Attribute) and event.attr in hooks.IGNITE_HOT_EVENTS
+    name = event.value if isinstance(event, ast.Constant) else getattr(event, "attr", None)
+    return isinstance(name, str) and hooks.HOT_EVENTS.match(name) is not None

@@ -36,7 +36,8 @@ _MOVES = ("to", "cuda")
 _LOADER_MAKERS = ("DataLoader", "prepare", "setup_dataloaders", "prepare_data_loader")
 _ITERABLE_WORDS = ("loader", "_dl", "batch", "data", "iter", "dataset", "prefetch")
 _CALLBACK_TAKERS = (
-    *("Engine", "__init__", "step", "add_event_handler"),
+    *("Engine", "__init__", "step", ""),
+    *hooks.EVENT_TAKERS,
     *hooks.FUNCTION_KEYWORDS,
     *hooks.FORWARD_HOOK_REGISTRARS,
 )

@@ -185,8 +185,11 @@ def _by_part(node: ast.Call, name: str, given: Value) -> Value:
 
 
 def is_part(inference: ValueQuestions, module: Value, name: str) -> bool:
-    """Whether a module of the program has an attribute of this name that its methods set, to nothing that is known."""
-    if module.kind is not Kind.MODULE or module.cls is None:
+    """Whether a module of the program has an attribute of this name that its methods set, to nothing that is known.
+
+    Its name must not say that it may work on the host, as one that matches boxes does.
+    """
+    if module.kind is not Kind.MODULE or module.cls is None or conventions.MAY_WORK_ON_HOST.search(name):
         return False
     owners = inference.lineage(module.cls)
     return any(name in owner.attributes for owner in owners) and not any(name in owner.methods for owner in owners)
