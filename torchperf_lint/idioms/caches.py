@@ -56,11 +56,11 @@ def runs_in_every_step(model: Model, record: CallRecord) -> bool:
 
 
 def _kept_beside(statement: ast.stmt, function: FunctionInfo) -> Iterator[str]:
-    """The same for the statements of the branches around it: `if key not in a: a[key] = f(); b[key] = g()`."""
+    """What the statements of the branches around it store in: `if key not in a: a[key] = f(); b[key] = g()`."""
     for place in function.place_of(statement).outwards():
         if isinstance(place.parent, ast.If) and place.field == "body":
-            for each in place.block:
-                yield from _kept_by(each, function)
+            stores = (target for each in place.block if isinstance(each, ast.Assign) for target in each.targets)
+            yield from (_container(target) for target in stores if isinstance(target, (ast.Attribute, ast.Subscript)))
 
 
 def _kept_by(statement: ast.stmt, function: FunctionInfo) -> Iterator[str]:

@@ -147,6 +147,8 @@ def _read(model: Model, site: Site, hot_path: HotPath | None) -> Iterator[HostRe
     helper = next((each for each in helpers.helper_reads(model) if each.site is site), None)
     because = because if helper is None else (*because, helper.because)
     is_mixed = helper is None and _converted(model, call) is not None and model.value(tensor).mixed
+    if is_mixed and model.value(tensor).scalar is not True:
+        return
     if is_mixed:
         says = f"`{model.brief(tensor)}` is a number on other paths, or in other calls"
         step = Unproven(model.source.row(site.start), says)

@@ -80,7 +80,7 @@ def hot_truths(model: Model) -> Iterator[Truth]:
         assert tensor is not None
         takes_tensors = isinstance(node, ast.Call) and calls and _takes_tensors(node, values)
         shown = (takes_tensors and not values[tensor].mixed) or _is_asked(model, found.function, tensor, values)
-        is_mixed = not shown and calls and values[tensor].kind is Kind.TENSOR and values[tensor].mixed
+        is_mixed = not shown and calls and values[tensor].mixed and values[tensor].scalar is True
         site = model.site_at(node, found.statement) if shown or is_mixed else None
         if site is None:
             continue

@@ -13,7 +13,7 @@ from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.model.values import applying, distributions, host_uses, records
 from torchperf_lint.model.values.devices import HOST_DATA, as_device, moved, moved_object, named_device
 from torchperf_lint.model.values.iteration import tuple_of
-from torchperf_lint.model.values.library import library_call
+from torchperf_lint.model.values.library import half_shown, library_call
 from torchperf_lint.model.values.modules import is_part, module_call, module_method, part_method
 from torchperf_lint.model.values.name_heuristics import BATCH
 from torchperf_lint.model.values.spreading import spread
@@ -128,7 +128,11 @@ def _given_by(
     passed = (*arguments, *keywords.values())
     if given in (UNKNOWN, SOME_TENSOR) and passed and all(map(is_python_data, passed)):
         return given._replace(device=Device.CPU)
-    unknown = given == SOME_TENSOR or any(value.kind is Kind.UNKNOWN or holds_unknown(value) for value in passed)
+    unknown = (
+        given == SOME_TENSOR
+        or half_shown(given)
+        or any(value.kind is Kind.UNKNOWN or holds_unknown(value) for value in passed)
+    )
     return placed(given, evaluator.placed) if unknown and not any(map(is_of_host, passed)) else given
 
 

@@ -202,6 +202,8 @@ def library_call(
             else library_call(evaluator, node, module + ref[len(NUMPY_OR_TORCH) :], arguments, keywords)
         )
     root, _, name = ref.rpartition(".")
+    if ref == SOME_FUNCTIONAL and any(each.kind is Kind.UNKNOWN for each in (*arguments, *keywords.values())):
+        return UNKNOWN
     given = applying.applied(evaluator, node, ref, arguments, keywords, library_call)
     if given is not None:
         return given
@@ -295,7 +297,7 @@ def library_call(
         made = _torch_function(ref, root, name, arguments, keywords)
         if ref in _NORMS_OF_GRADIENTS:
             return evaluator.trained(made, node)
-        unknown = any(value.kind is Kind.UNKNOWN or _half_shown(value) for value in arguments)
+        unknown = any(value.kind is Kind.UNKNOWN or half_shown(value) for value in arguments)
         on_host = any(map(is_of_host, arguments))
         return placed(made, evaluator.placed) if unknown and not on_host and evaluator.placed else made
     if ref in other_libraries.TENSOR_FUNCTIONS and first.holds_tensors:
@@ -363,7 +365,7 @@ def _packed(name: str, arguments: list[Value]) -> Value:
     return UNKNOWN
 
 
-def _half_shown(value: Value) -> bool:
+def half_shown(value: Value) -> bool:
     """A tensor that is on the device on one path and of unknown device on another."""
     return value.holds_tensors and value.device is Device.UNKNOWN and bool(value.because)
 

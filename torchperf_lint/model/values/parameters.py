@@ -356,7 +356,8 @@ def _of_steps(inference: ValueQuestions, name: str, per_call: list[Env], records
     kinds = {value.kind for value in values}
     mixed = Kind.NUMBER in kinds and Kind.TENSOR in kinds
     if places or mixed or {value.origin is not None for value in data} == {True, False}:
-        return [value for value, record in given if inference.may_be_hot(record)] or values
+        hot = [value for value, record in given if inference.may_be_hot(record)] or values
+        return [*hot, NUMBER] if mixed and any(value.kind is Kind.TENSOR for value in hot) else hot
     return values
 
 
@@ -398,8 +399,9 @@ def _seen(given: list[Value]) -> Value:
     A device tensor from one caller costs the same there, whatever other callers pass.
     """
     shown = [value for value in given if value != UNKNOWN]
-    if any(value.holds_tensors for value in shown):
-        shown = [value for value in shown if value.kind is not Kind.METHOD or value.function is not None]
+    known = [value for value in shown if value.kind is not Kind.METHOD or value.function is not None]
+    if len(known) < len(shown) and any(value.holds_tensors for value in known):
+        shown = [*known, NUMBER]  # an attribute that is not known may be a number, too
     if any(value.kind is Kind.PYTREE for value in shown):
         shown = [value for value in shown if not (value.kind is Kind.CONTAINER and holds_unknown(value))]
     if len(shown) > 1 and all(value.kind is Kind.CONTAINER for value in shown):
