@@ -36,10 +36,12 @@ def _fills(
     way: tuple[FunctionInfo, ...],
     hot: Loop | None,
 ) -> bool:
-    kept |= frozenset(_kept_by(statement, function)) | frozenset(_kept_beside(statement, function))
+    kept |= frozenset(_kept_by(statement, function))
     repeats = hot.test if isinstance(hot, ast.While) else None  # its test is no guard
     tests = [test for test in guards(statement, function) if test is not repeats]
     if any(_speaks_of(node, path) for test in tests for node in subtree(test) for path in kept):
+        return True
+    if _is_beside_filling(statement, function):
         return True
     if len(way) > bounds.MOST_CALLS_TO_CACHE:
         return False
@@ -55,12 +57,24 @@ def runs_in_every_step(model: Model, record: CallRecord) -> bool:
     return model.home(record.function).hot_path_of(record.statement) is not None
 
 
-def _kept_beside(statement: ast.stmt, function: FunctionInfo) -> Iterator[str]:
-    """What the statements of the branches around it store in: `if key not in a: a[key] = f(); b[key] = g()`."""
+def _is_beside_filling(statement: ast.stmt, function: FunctionInfo) -> bool:
+    """Whether a branch around it fills what it has asked for: `if key not in a: a[key] = f(); b[key] = g()`."""
     for place in function.place_of(statement).outwards():
         if isinstance(place.parent, ast.If) and place.field == "body":
             stores = (target for each in place.block if isinstance(each, ast.Assign) for target in each.targets)
-            yield from (_container(target) for target in stores if isinstance(target, (ast.Attribute, ast.Subscript)))
+            filled = {_container(each) for each in stores if isinstance(each, (ast.Attribute, ast.Subscript))}
+            if any(_asks_for_absence(place.parent.test, path) for path in filled):
+                return True
+    return False
+
+
+def _asks_for_absence(test: ast.expr, path: str) -> bool:
+    """`key not in path`, `path is None` or `not path`."""
+    if isinstance(test, ast.Compare):
+        compared = test.comparators[-1] if isinstance(test.ops[-1], ast.NotIn) else test.left
+        return isinstance(test.ops[-1], (ast.NotIn, ast.Is)) and ast.unparse(compared) == path
+    is_not = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+    return is_not and ast.unparse(test.operand) == path  # type: ignore[attr-defined]
 
 
 def _kept_by(statement: ast.stmt, function: FunctionInfo) -> Iterator[str]:

@@ -146,6 +146,14 @@ def chosen_for_device(model: Model, site: Site) -> bool:
 def under_a_value(model: Model, site: Site, hot_path: HotPath) -> bool:
     """Whether a test of what the device holds guards the site: `if x.max() > 1: print("too large", x.max())`."""
     place = model.place(site.node)
-    tests = (node for test in place.tests(hot_path.loop) for node in subtree(test) if isinstance(node, ast.expr))
-    values = (model.value_in(place.function, node) for node in tests)
-    return any(value.holds_tensors and value.device.on_accelerator for value in values)
+    asked = (node for test in place.tests(hot_path.loop) for node in subtree(test))
+    values = (model.value_in(place.function, each) for node in asked for each in _compared(node))
+    return any(value.is_tensor and value.device.on_accelerator for value in values)
+
+
+def _compared(node: ast.AST) -> list[ast.expr]:
+    """What a test compares, or asks whether any of it or all of it is true."""
+    if isinstance(node, ast.Compare) and not isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
+        return [node.left, *node.comparators]
+    is_asked = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("any", "all")
+    return [node] if is_asked else []  # type: ignore[list-item]

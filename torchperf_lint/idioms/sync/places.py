@@ -95,7 +95,7 @@ def _by_part(model: Model, indexed: Indexed) -> tuple[str, ast.expr, tuple[Becau
             if is_number or (isinstance(part, ast.Slice) and _has_one_element(model, indexed.function, bound, value)):
                 return "read", bound, value.because
             is_index = _is_sequence(held) and not isinstance(part, ast.Slice) and _is_on_device(value)
-            if is_index and (value.is_tensor or is_part_shown(model, indexed.function, bound)):
+            if is_index and (value.is_tensor or value.origin is not None):
                 return "read", bound, value.because
             if isinstance(part, ast.Slice) or not _is_on_device(held):
                 continue

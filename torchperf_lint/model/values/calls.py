@@ -128,11 +128,8 @@ def _given_by(
     passed = (*arguments, *keywords.values())
     if given in (UNKNOWN, SOME_TENSOR) and passed and all(map(is_python_data, passed)):
         return given._replace(device=Device.CPU)
-    unknown = (
-        given == SOME_TENSOR
-        or half_shown(given)
-        or any(value.kind is Kind.UNKNOWN or holds_unknown(value) for value in passed)
-    )
+    is_open = given == SOME_TENSOR or half_shown(given)
+    unknown = is_open or any(value.kind is Kind.UNKNOWN or holds_unknown(value) for value in passed)
     return placed(given, evaluator.placed) if unknown and not any(map(is_of_host, passed)) else given
 
 
