@@ -19,6 +19,7 @@ from torchperf_lint.model.domain.values import (
     UNKNOWN,
     Device,
     Kind,
+    Registry,
     Value,
     container,
     join,
@@ -100,8 +101,19 @@ def test_join_does_not_care_about_sides(left: Value, right: Value) -> None:
 
 
 @given(VALUES)
-def test_unknown_absorbs(value: Value) -> None:
-    assert join(value, UNKNOWN) == join(UNKNOWN, value) == UNKNOWN
+def test_unknown_absorbs_all_but_a_choice_of_the_device(value: Value) -> None:
+    is_choice = value.kind is Kind.DEVICE and value.device.on_accelerator
+    joined = join(value, UNKNOWN)
+    assert joined == join(UNKNOWN, value)
+    assert joined.kind is (Kind.DEVICE if is_choice else Kind.UNKNOWN)
+    assert joined.device.on_accelerator is is_choice
+    assert joined.device is not Device.CUDA, "what the user may ask for is not certain"
+
+
+def test_unknown_leaves_a_class_that_a_registry_may_hold() -> None:
+    registered = Value(Kind.CLASS, among=(Registry("models"),))
+    assert join(registered, UNKNOWN) == join(UNKNOWN, registered) == registered
+    assert join(Value(Kind.CLASS), UNKNOWN) == UNKNOWN
 
 
 @given(VALUES, VALUES)

@@ -18,15 +18,14 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model
     from torchperf_lint.model.handles import FunctionInfo
 
+    _Comprehension = cst.ListComp | cst.DictComp | cst.GeneratorExp
+
 _Made = ast.ListComp | ast.DictComp | ast.GeneratorExp
 _TITLE = "read all of them at once"
 _ASSUMES = "to make a tensor or to walk on changes no tensor that was made before"
 _BUILTINS = ("all", "dict", "len", "list", "type", "zip")
 _VIEWS = frozenset({"items", "keys", "values"})
 _WALKS = frozenset({"builtins.enumerate", "builtins.range", "builtins.reversed", "builtins.zip"})
-
-
-_Comprehension = cst.ListComp | cst.DictComp | cst.GeneratorExp
 
 
 def items_at_once(model: Model, read: HostRead, comprehension: _Comprehension) -> Fix | NoFix:

@@ -13,6 +13,7 @@ from torchperf_lint.model.callgraph import calling, roles, sample_transforms
 from torchperf_lint.model.domain.contracts import Contract
 from torchperf_lint.model.domain.values import Device, Kind, Origin, Value
 from torchperf_lint.model.syntax.index import dotted, last_name, names_in
+from torchperf_lint.syntax.tree import own_expressions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -439,11 +440,11 @@ def _handlers(inference: ValueQuestions) -> Iterator[_Handled]:
         for record in calls.get(taker, ()):
             if len(record.call.args) > 1 and _is_hot_event(record.call.args[0]):
                 yield _Handled(record.call.args[0], without_partial(record.call.args[1]), record)
-    for record in calls.get("", ()):
-        asked, given = record.call.func, record.call.args
-        is_on = isinstance(asked, ast.Call) and last_name(asked.func) == "on" and bool(asked.args)
-        if is_on and given and _is_hot_event(asked.args[0]):
-            yield _Handled(asked.args[0], given[0], record)
+    for record in calls.get("on", ()):
+        if record.call.args and _is_hot_event(record.call.args[0]):
+            for each in own_expressions(record.statement):
+                if isinstance(each, ast.Call) and each.func is record.call and each.args:
+                    yield _Handled(record.call.args[0], each.args[0], record)
 
 
 def _has_ignite(inference: ValueQuestions) -> bool:

@@ -208,7 +208,10 @@ def narrowed(test: ast.expr, env: Env, holds: bool, frame: Frame) -> Env:
             is_tensor = holds == (asked is Kind.TENSOR)
             hold(frame, path, value._replace(mixed=False) if is_tensor else NUMBER, inner)
     elif contradicts:
-        inner.pop(path, None)
+        if value.kind is Kind.NUMBER and asked is Kind.TENSOR:
+            hold(frame, path, Value(Kind.TENSOR), inner)  # no known call passes it, so nothing shows where it would be
+        else:
+            inner.pop(path, None)
         # Not the device that the attribute's name promises.
         hold(frame, f"{path}.device", Value(Kind.DEVICE), inner)
     elif holds and (
