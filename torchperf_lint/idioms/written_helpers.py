@@ -144,12 +144,13 @@ A copy of the flag is another object, and a flag that is false is asked each tim
 def defined(model: Model, helper: Helper, torch: str, used: ast.stmt) -> tuple[Edit, ...] | None:
     """The edit that defines the function; none where this very one stands at the top of the file.
 
-    None where the name has another meaning in the file, or where there is no room.
+    None where the name has another meaning in the file, where it stands below, or where there is no room.
     """
     text = helper.text(model, torch)
     for statement in model.top.body:
         if isinstance(statement, ast.FunctionDef) and statement.name == helper.name:
-            return () if _has_text(model, statement, text) else None
+            is_above = statement.lineno < used.lineno
+            return () if is_above and _has_text(model, statement, text) else None
     if model.code.names(helper.name):
         return None
     return edits.together(placing.above_definitions(model, text, {torch}, used))

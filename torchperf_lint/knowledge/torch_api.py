@@ -152,6 +152,9 @@ WHOLE_FIELDS = frozenset({"indices", "pivots"})
 DIM_GIVES_PAIR = frozenset("max min median nanmedian mode kthvalue".split())
 """Reductions that return a (values, indices) pair when called with a dimension."""
 
+GIVE_INDICES = DIM_GIVES_PAIR | {"topk", "sort", "cummax", "cummin"}
+"""Those whose second result is the indices."""
+
 FULL_REDUCTIONS = frozenset(
     "sum mean prod std var max min norm any all median nansum nanmean amax amin logsumexp count_nonzero argmax argmin "
     "dist dot trace numel".split()

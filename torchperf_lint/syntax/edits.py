@@ -47,6 +47,12 @@ def replace(tree: StatementTree, node: cst.CSTNode, new: cst.CSTNode | str) -> E
     return Edit(start, end, text.encode())
 
 
+def blank_before_word(tree: StatementTree, node: cst.CSTNode) -> str:
+    """The blank that a name needs in the node's place, where a word follows at once: `f(x)for x in xs`."""
+    following = tree.source.utf8[tree.span(node)[1] :][:1]
+    return " " if following.isalnum() or following == b"_" else ""
+
+
 def together(*parts: Edit | tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:
     """All the edits, or None if one of them is None: a partial fix is no fix."""
     made: list[Edit] = []

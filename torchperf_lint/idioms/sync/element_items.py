@@ -34,7 +34,7 @@ def items_at_once(model: Model, read: HostRead, comprehension: _Comprehension) -
     torch, node, tree = model.name_of("torch", read.site), _meaning(model, read, comprehension), read.site.tree
     if made is not read.site.node or not isinstance(node, (ast.ListComp, ast.DictComp, ast.GeneratorExp)):
         return NoFix.FORM
-    if any(each.is_async for each in node.generators) or not _gives_items(model, read):
+    if any(each.is_async or not _binds_names(each.target) for each in node.generators) or not _gives_items(model, read):
         return NoFix.FORM
     if _reads_pieces(model, read, node):
         return NoFix.SHAPE_UNKNOWN
@@ -42,9 +42,10 @@ def items_at_once(model: Model, read: HostRead, comprehension: _Comprehension) -
         return NoFix.SCRIPTED
     if torch is None or not tree.lossless or not all(map(model.keeps_builtin, _BUILTINS)):
         return NoFix.NO_ROOM
-    kept = edits.text_of(tree, read.tensor)
+    kept = edits.text_of(tree, read.tensor) + edits.blank_before_word(tree, read.site.node)
     if isinstance(read.tensor, cst.Call):
-        kept = edits.postfix(tree, read.tensor) + ".detach()"  # its graph is not kept until all are made
+        # Its graph is not kept until all are made.
+        kept = f"{edits.postfix(tree, read.tensor)}.detach(){edits.blank_before_word(tree, read.site.node)}"
     changed = edits.together(
         defined(model, ITEMS, torch, model.statement_of(read.site.node)),
         _around(comprehension, *tree.span(comprehension)),
@@ -64,6 +65,12 @@ def _meaning(model: Model, read: HostRead, comprehension: _Comprehension) -> ast
     item = model.ast_of(read.site.node)
     among = own_expressions(model.statement_of(read.site.node))
     return next((each for each in among if isinstance(each, ast.GeneratorExp) and each.elt is item), None)
+
+
+def _binds_names(target: ast.expr) -> bool:
+    """Whether it binds names only: a target such as `x.data` would store into what the comprehension keeps."""
+    parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+    return all(isinstance(each, ast.Name) or (each is not target and _binds_names(each)) for each in parts)
 
 
 def _around(comprehension: _Comprehension, start: int, end: int) -> tuple[Edit, ...]:
@@ -138,4 +145,5 @@ def _is_laid_out(model: Model, function: FunctionInfo, made: ast.expr) -> bool:
     called = model.value_in(function, made.func)
     if called.kind is Kind.METHOD:
         return called.element is not None and called.element.holds_tensors
-    return called.ref in _LAYS_OUT or (called.ref or "").startswith("torch.")
+    ref = called.ref or ""
+    return ref in _LAYS_OUT or (ref.startswith("torch.") and not ref.startswith("torch.utils."))

@@ -159,8 +159,17 @@ def taken_for_mask(indexed: Indexed, part: ast.expr) -> Because | None:
     if name is None or not _may_be_mask(part, indexed.values):
         return None
     taken = function.note(("taken for masks", function), lambda: _taken_for_masks(function)).get(name)
-    by_name = Unproven(part.lineno, f"`{name}` is a mask by its name") if name.lower().endswith("mask") else None
-    return taken or by_name
+    if taken is not None or not name.lower().endswith("mask") or _is_annotated_otherwise(function, name):
+        return taken
+    return Unproven(part.lineno, f"`{name}` is a mask by its name")
+
+
+def _is_annotated_otherwise(function: FunctionInfo, name: str) -> bool:
+    """Whether the parameter's annotation says that it is a slice or integers."""
+    parameters = function.arguments
+    given = [] if parameters is None else [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]
+    said = (ast.unparse(each.annotation) for each in given if each.arg == name and each.annotation is not None)
+    return any(word in text for text in said for word in ("slice", "LongTensor", "IntTensor"))
 
 
 def _taken_for_masks(function: FunctionInfo) -> dict[str, Because]:

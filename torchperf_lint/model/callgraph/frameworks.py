@@ -442,9 +442,10 @@ def _handlers(inference: ValueQuestions) -> Iterator[_Handled]:
                 yield _Handled(record.call.args[0], without_partial(record.call.args[1]), record)
     for record in calls.get("on", ()):
         if record.call.args and _is_hot_event(record.call.args[0]):
-            for each in own_expressions(record.statement):
-                if isinstance(each, ast.Call) and each.func is record.call and each.args:
-                    yield _Handled(record.call.args[0], each.args[0], record)
+            event = record.call.args[0]
+            made = (each for each in own_expressions(record.statement) if isinstance(each, ast.Call))
+            given = (each.args[0] for each in made if each.func is record.call and each.args)
+            yield from (_Handled(event, handler, record) for handler in given)
 
 
 def _has_ignite(inference: ValueQuestions) -> bool:

@@ -63,8 +63,10 @@ def _loops_over(record: CallRecord) -> Iterator[Loop]:
         if walks and isinstance(item := walked(loop.iter), ast.Name) and item.id == target.id:  # type: ignore[union-attr]
             yield loop
     for taken, iterator in nexts(function):
-        if isinstance(iterator, ast.Name) and iterator.id == target.id:
-            yield from taken.place.loops()[:1]
+        is_it = isinstance(iterator, ast.Name) and iterator.id == target.id
+        for loop in taken.place.loops()[:1] if is_it else ():
+            if not any(taken.place.tests(loop)):  # else it is not every pass that takes one
+                yield loop
 
 
 def moved_by(inference: ValueQuestions, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> str | None:

@@ -140,7 +140,7 @@ class Loops:
     def loader_in(self, iterable: ast.expr, function: FunctionInfo) -> str | None:
         """The text of the loader that an iterable iterates over, through enumerate, tqdm, zip and the like."""
         called = last_name(iterable.func) if isinstance(iterable, ast.Call) else None
-        if isinstance(iterable, ast.Call) and called in ("range", "len", "trange"):
+        if isinstance(iterable, ast.Call) and called in ("range", "len", "trange", "next"):
             return self._counted(iterable, function) if called == "range" else None
         value = self.inference.frame_value(function, iterable)
         if value.kind is Kind.LOADER or (value.cls is not None and "DataLoader" in value.cls.name):

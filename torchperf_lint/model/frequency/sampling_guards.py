@@ -13,7 +13,7 @@ from torchperf_lint.knowledge import conventions
 from torchperf_lint.model import bounds
 from torchperf_lint.model.syntax.device_tests import device_text
 from torchperf_lint.model.syntax.index import dotted, last_name
-from torchperf_lint.syntax.tree import children, subtree
+from torchperf_lint.syntax.tree import COMPREHENSIONS, children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -420,6 +420,12 @@ def tests_around(statement: ast.stmt, part: ast.expr) -> Iterator[tuple[ast.expr
         elif isinstance(node, ast.BoolOp):
             taken = isinstance(node.op, ast.And)
             branches = [(test, taken, node.values[i + 1 :]) for i, test in enumerate(node.values)]
+        elif isinstance(node, COMPREHENSIONS):
+            made = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+            for at, generator in enumerate(node.generators):
+                later = [*made, *(each.iter for each in node.generators[at + 1 :])]
+                tests = enumerate(generator.ifs)
+                branches += [(test, True, [*generator.ifs[i + 1 :], *later]) for i, test in tests]
         for test, taken, inside in branches:
             if any(inner is part for value in inside for inner in subtree(value)):
                 yield test, taken, inside

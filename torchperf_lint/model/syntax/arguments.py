@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import FunctionInfo
 
 
+def is_of_class(function: FunctionInfo) -> bool:
+    """Whether it is a classmethod: its first argument is the class, also where that is called by name."""
+    return any(isinstance(each, ast.Name) and each.id == "classmethod" for each in function.decorators)
+
+
 def given_for(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | None:
     """The argument or default that a call passes for a parameter; None if unknown."""
     arguments = function.arguments

@@ -23,6 +23,7 @@ from torchperf_lint.model.domain.values import (
     join_all,
     text_names,
 )
+from torchperf_lint.model.syntax.arguments import is_of_class
 from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.model.values import records
 from torchperf_lint.model.values.annotations import annotated
@@ -175,11 +176,6 @@ def own_object(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo
     return value
 
 
-def is_of_class(function: FunctionInfo) -> bool:
-    """Whether it is a classmethod."""
-    return any(isinstance(each, ast.Name) and each.id == "classmethod" for each in function.decorators)
-
-
 def _by_contract(
     function: FunctionInfo, contract: Contract, name: str, value: Value, default: ast.expr | None
 ) -> Value:
@@ -307,7 +303,9 @@ def _from_calls(inference: ValueQuestions, function: FunctionInfo, wanted: set[s
     joined = {name: _seen(_of_steps(inference, name, per_call, records)) for name in names}
     kwarg = None if function.arguments is None or function.arguments.kwarg is None else function.arguments.kwarg.arg
     if kwarg in joined:
-        joined[kwarg] = _by_keyword(joined[kwarg], [env[kwarg] for env in per_call if kwarg in env])
+        given = [(env[kwarg], record) for env, record in zip(per_call, records, strict=True) if kwarg in env]
+        of_steps = [mapping for mapping, record in given if inference.may_be_hot(record)]
+        joined[kwarg] = _by_keyword(of_steps or [mapping for mapping, _ in given])
     if likely and records:
         step = Unproven(
             records[0].call.lineno, hierarchy.says(inference, records[0], function), records[0].function.index.path
@@ -423,8 +421,9 @@ def _seen(given: list[Value]) -> Value:
     return value
 
 
-def _by_keyword(mapping: Value, given: list[Value]) -> Value:
+def _by_keyword(given: list[Value]) -> Value:
     """A `**kwargs` whose values are known by their keywords: each over the calls that pass it."""
+    mapping = _seen(given)
     if mapping.kind is not Kind.CONTAINER or not all(map(has_known_keys, given)):
         return mapping
     values: dict[object, list[Value]] = {}

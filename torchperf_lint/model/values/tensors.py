@@ -236,7 +236,8 @@ def computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[st
         or (name in torch_api.DIM_GIVES_PAIR and with_dim and not any(argument.holds_tensors for argument in arguments))
     ):
         several = tensor._replace(scalar=None, vector=None, dtype=None)
-        return container(several, None, "tuple")
+        pair = [(0, several), (1, several._replace(dtype="int64"))] if name in torch_api.GIVE_INDICES else None
+        return container(several, pair, "tuple")
     if name in torch_api.FULL_REDUCTIONS and not (name == "norm" and arguments and keywords):
         scalar = True if not with_dim or (name == "norm" and len(arguments) == 1 and not keywords) else None
         dtype = tensor.dtype
@@ -253,6 +254,8 @@ def computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[st
         return tensor._replace(scalar=scalar, vector=None, dtype=dtype)
     if name in torch_api.COMPARISONS:
         return tensor._replace(dtype="bool")
+    if name == "argsort":
+        return tensor._replace(scalar=None, vector=None, dtype="int64")
     if name in ("flatten", "ravel") and not with_dim:
         return tensor._replace(scalar=None, vector=True)
     if name in ("view", "reshape") and len(arguments) == 1 and arguments[0].constant is not None:
