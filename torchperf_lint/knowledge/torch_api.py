@@ -325,7 +325,7 @@ TENSOR_ONLY_METHODS = frozenset(
 ONLY_TENSORS_HAVE = TENSOR_ONLY_METHODS | frozenset(
     "shape dtype ndim backward requires_grad grad is_cuda view view_as reshape expand squeeze flatten transpose sum "
     "mean any all max min abs float long bool half double isnan isinf isfinite softmax sigmoid argmax clamp mul_ add_ "
-    "copy_ div_ fill_ zero_ sub_ new_tensor nonzero clone".split()
+    "copy_ div_ fill_ zero_ sub_ new_tensor nonzero clone t permute topk log_softmax flip roll".split()
 )
 """Attributes and methods that numbers, texts and containers lack: what has one and is on the device is a tensor."""
 

@@ -128,9 +128,10 @@ def _is_shown_name(model: Model, function: FunctionInfo, name: str, depth: int) 
     walked = _walked(function, name)
     if walked and len(walked) == _times_stored(function, name):
         return all(is_shown(model, function, each, depth + 1) for each in walked)
-    unpacked, bound = _unpacked(function, name), model.bindings(function, name)
+    unpacked, side_by_side = _unpacked(function, name), _bound_side_by_side(function, name)
+    bound = [*model.bindings(function, name), *side_by_side]
     return (
-        bool(unpacked)
+        bool(unpacked or side_by_side)
         and len(unpacked) + len(bound) == function.bound_names.count(name)
         and not model.may_be_rebound(name)
         and all(_gives_tensors(model, function, value, depth + 1) for value in unpacked)
@@ -179,6 +180,19 @@ def _unpacked(function: FunctionInfo, name: str) -> list[ast.Call]:
         for target in node.targets[0].elts
         if isinstance(target, ast.Name) and target.id == name
     ]
+
+
+def _bound_side_by_side(function: FunctionInfo, name: str) -> list[ast.expr]:
+    """What a tuple binds to the name: `xs[i]` in `x, total = xs[i], 0.0`."""
+    assigned = (node for node in function.nodes if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple))
+    pairs = (
+        pair
+        for node in assigned
+        for target in node.targets
+        if isinstance(target, ast.Tuple) and not any(isinstance(each, ast.Starred) for each in target.elts)
+        for pair in zip(target.elts, node.value.elts, strict=False)  # type: ignore[attr-defined]
+    )
+    return [value for part, value in pairs if isinstance(part, ast.Name) and part.id == name]
 
 
 def _gives_tensors(model: Model, function: FunctionInfo, node: ast.Call, depth: int) -> bool:
