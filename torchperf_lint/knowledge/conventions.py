@@ -53,7 +53,7 @@ def stays_on_host(name: str) -> bool:
 
 
 MAY_WORK_ON_HOST = re.compile(
-    r"match|assign|tokeni|process|collat|augment|transform|sampl|logger|writer|metric|meter|saver|buffer|memory|queue|env$"
+    r"match|assign|tokeni|process|collat|augment|transform|sampl|logger|writer|(?<!distance_)metric|meter|saver|buffer|memory|queue|env$"
     r"|to_host|detok|rng|timer|clock|counter|stats|scorer|evaluat|^n_|^num_|^ntokens$|^post$|(^|_)(size|length|len|count)(_|$)"
 )
 """Names of a module's parts that may bring their arguments to the host."""
