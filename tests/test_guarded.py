@@ -213,15 +213,20 @@ def test_states_of_one_size_are_not_taken_for_each_other(checked):
     assert texts() == {"a.py": fixed, "b.py": fixed, "c.py": x, "d.py": y}
 
 
-def test_no_state_is_written_in_the_second_of_the_one_before(tmp_path, monkeypatch):
+@pytest.mark.parametrize("between", [False, True], ids=["as-shown", "written-in-between"])
+def test_no_state_is_shown_in_the_second_of_the_one_before(tmp_path, monkeypatch, between):
     monkeypatch.chdir(tmp_path)
     place = write("a.py", "slow\n")
     seconds = [int(place.stat().st_mtime)]
     with states.States(os.curdir, {"a.py": b"slow\n"}) as on_disk:
-        for text in (b"fast\n", b"slow\n"):
+        for text in (b"fast\n", b"slow\n", b"fast\n"):
+            if between:  # as the making of a result does, and no command sees it
+                on_disk.write({"a.py": b"slow\n"})
             on_disk.show({"a.py": text})
             seconds.append(int(place.stat().st_mtime))
-    assert len(set(seconds)) == 3
+    seconds.append(int(place.stat().st_mtime))  # the good state, which the user's next run sees
+    assert place.read_bytes() == b"slow\n"
+    assert len(set(seconds)) == 5
 
 
 # -- what ends a run ---------------------------------------------------------------------------------------------------

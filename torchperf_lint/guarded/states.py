@@ -45,6 +45,7 @@ class States:
         self._folder = journals.folder_of(root)
         self._good = dict(before)
         self._written = {path: [digest_of(data)] for path, data in before.items()}
+        self._seen = {path: (data, _second_of(path)) for path, data in before.items()}  # by the last command
         self._lock: IO[bytes] | None = None
         self._handlers: dict[int, Any] = {}
         self._is_kept = True  # the good state of what somebody else has changed
@@ -64,7 +65,7 @@ class States:
         with _uninterrupted():
             done = False  # then the journal stays for the next run
             try:
-                self._replace(self._good)
+                self._replace_anew(self._good)
                 done = True
             except Changed:
                 done = self._is_kept
@@ -73,29 +74,33 @@ class States:
                 self._leave(done=done)
 
     def show(self, state: Mapping[str, bytes]) -> None:
-        """Write the files for a command to see.
-
-        Python takes a module's byte code for valid by the second of its time and its size, so no file that a command
-        sees is written anew in the second in which its state before was written.
-        """
-        changing = [path for path, data in state.items() if _content(path) != data]
-        while int(time.time()) in map(_second_of, changing):
-            time.sleep(0.05)
-        self.write(state)
+        """Write the files for a command to see."""
+        self._note_written(state)
+        self._replace_anew(state)
+        self._seen.update({path: (data, _second_of(path)) for path, data in state.items()})
 
     def write(self, state: Mapping[str, bytes]) -> None:
         """Write the files, each in one step; raise Changed, or OSError."""
-        for path, data in state.items():
-            digest = digest_of(data)
-            if digest not in self._written[path]:
-                self._written[path].append(digest)
-        self._note()
+        self._note_written(state)
         self._replace(state)
 
     def settle(self, state: Mapping[str, bytes]) -> None:
         """Take a state that has been written for the good one."""
         self._good = {**self._good, **state}
         self._note()
+
+    def _replace_anew(self, state: Mapping[str, bytes]) -> None:
+        """Write the files in another second than that of what the last command saw in their place.
+
+        Python takes a module's byte code for valid by the second of its time and its size.
+        """
+        other = [path for path, data in state.items() if self._seen[path][0] != data]
+        while int(time.time()) in [self._seen[path][1] for path in other]:
+            time.sleep(0.05)
+        self._replace(state)
+        for path in other:  # it may have been written before, in the second that is to be left
+            with contextlib.suppress(OSError):
+                os.utime(path)
 
     def _replace(self, state: Mapping[str, bytes]) -> None:
         changed, failed = [], None
@@ -125,6 +130,13 @@ class States:
                 journals.locked(folder).close()
             if journals.read(folder)["files"]:
                 raise journals.Busy
+
+    def _note_written(self, state: Mapping[str, bytes]) -> None:
+        for path, data in state.items():
+            digest = digest_of(data)
+            if digest not in self._written[path]:
+                self._written[path].append(digest)
+        self._note()
 
     def _note(self) -> None:
         """Write the journal before the files that it speaks of."""
