@@ -1,8 +1,8 @@
 """Layout of fixes: a line that edits make too long is broken at the brackets of its last call, as black would do it.
 
 Only three forms of physical lines are broken: a simple statement or header whose value is a call, a call that is one
-element of a bracket above it, and the arguments of a call that stand together on a line of their own. All other lines
-stay as the edits leave them.
+element of a bracket above it, and the arguments of a call that stand together on a line of their own; in them, lists
+that a comprehension makes, too. All other lines stay as the edits leave them.
 """
 
 from __future__ import annotations
@@ -384,11 +384,29 @@ class _Breaker:
         return lines
 
     def _nested(self, argument: ast.expr | ast.keyword, text: str, after: str, indent: str) -> list[str] | None:
-        """The lines of an argument that is too long for one; None if it is no call or has parentheses of its own."""
+        """The lines of an argument that is too long for one; None if it cannot be broken or has its own parentheses."""
         value = _value(argument)
-        if not isinstance(value, ast.Call) or text != self._line[argument.col_offset : value.end_col_offset].decode():
+        if text != self._line[argument.col_offset : value.end_col_offset].decode():
             return None
-        return self._call(value, self._line[argument.col_offset : value.col_offset].decode(), after, indent)
+        before = self._line[argument.col_offset : value.col_offset].decode()
+        if isinstance(value, ast.ListComp):
+            return self._comprehension(value, before, after, indent)
+        return self._call(value, before, after, indent) if isinstance(value, ast.Call) else None
+
+    def _comprehension(self, made: ast.ListComp, before: str, after: str, indent: str) -> list[str] | None:
+        """The lines of a comprehension: its element and each of its clauses on a line of its own."""
+        assert made.end_col_offset is not None
+        assert made.elt.end_col_offset is not None
+        starts, end = [made.col_offset + 1], made.elt.end_col_offset
+        for loop in made.generators:
+            for word, node, last in ((b"for", loop.target, loop.iter), *((b"if", each, each) for each in loop.ifs)):
+                starts.append(self._line.rindex(word, end, node.col_offset))
+                assert last.end_col_offset is not None
+                end = last.end_col_offset
+        ends = (*starts[1:], made.end_col_offset - 1)
+        deeper = indent + self._step
+        lines = [deeper + self._line[start:end].decode().strip() for start, end in zip(starts, ends, strict=True)]
+        return None if max(map(_width, lines)) > self._length else [f"{indent}{before}[", *lines, f"{indent}]{after}"]
 
     def _split(self, given: Sequence[ast.expr | ast.keyword], start: int, end: int) -> list[str] | None:
         """The texts of the arguments between two columns, with the parentheses around them."""

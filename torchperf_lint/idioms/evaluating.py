@@ -78,7 +78,7 @@ def _once_more(model: Model, function: FunctionInfo, node: ast.expr) -> Safety |
         inner = _once_more(model, function, node.value)
         if inner is None or any(_methods(model, function, node)):
             return None
-        return _worst(inner, Safety.SAFE if _is_kept(model, function, node) else Safety.UNSAFE)
+        return _worst(inner, Safety.SAFE if is_kept(model, function, node) else Safety.UNSAFE)
     return Safety.UNSAFE if only_computes(model, function, node) else None
 
 
@@ -86,7 +86,7 @@ def _worst(*grades: Safety | None) -> Safety:
     return Safety.UNSAFE if Safety.UNSAFE in grades else Safety.SAFE
 
 
-def _is_kept(model: Model, function: FunctionInfo, node: ast.Attribute) -> bool:
+def is_kept(model: Model, function: FunctionInfo, node: ast.Attribute) -> bool:
     """Whether the attribute is a tensor's own, or all classes that the object may have set it."""
     if model.value_in(function, node.value).is_tensor:
         return node.attr in _OF_TENSORS

@@ -55,11 +55,38 @@ KEEP_ARRAYS = frozenset("astype copy flatten ravel repeat reshape squeeze swapax
 GIVE_DIMENSIONS = frozenset(
     "numpy." + name
     for name in (
-        "arange argpartition argsort atleast_1d concatenate flatnonzero hstack lexsort linspace random.permutation "
-        "repeat tile vstack"
+        "append arange argpartition argsort atleast_1d bincount concatenate digitize eye flatnonzero hstack "
+        "intersect1d lexsort linspace random.permutation ravel repeat setdiff1d setxor1d stack tile union1d vstack"
     ).split()
 )
 """Functions whose result is an array of at least one dimension, whatever they are given."""
+
+OF_LISTS = frozenset("numpy." + name for name in "array asarray asanyarray ascontiguousarray sort flip roll".split())
+"""Functions that give a list or an array the dimensions that it has."""
+
+ELEMENTWISE = frozenset(
+    "numpy." + name
+    for name in (
+        "abs absolute add subtract multiply divide floor_divide mod remainder minimum maximum clip floor ceil rint "
+        "round logical_and logical_or logical_not logical_xor"
+    ).split()
+)
+"""Functions whose result has the dimensions of all that they are given."""
+
+POSITION_OF_SIZE = {
+    "numpy.random.choice": 1,
+    "numpy.random.randint": 2,
+    "numpy.random.integers": 2,
+    "numpy.random.uniform": 2,
+    "numpy.random.normal": 2,
+}
+"""Functions that draw one number, or an array of the given size, and where it stands among their arguments."""
+
+FLATTEN = frozenset({"ravel", "flatten", "repeat", "argsort"})
+"""Methods that return an array of at least one dimension, whatever the array has."""
+
+KEEP_DIMENSIONS = frozenset("astype copy clip round view byteswap conj cumsum cumprod".split())
+"""Methods whose result has the dimensions of the array."""
 
 GIVE_PLACES = frozenset(
     "numpy." + name

@@ -141,7 +141,8 @@ def _may_be_mask(part: ast.expr, values: Mapping[ast.expr, Value]) -> bool:
     """Whether an index is a tensor on the accelerator, by a name, whose dtype is not known; or its inverse."""
     value = values.get(part, UNKNOWN)
     is_there = value.holds_tensors and value.device.on_accelerator
-    return _name_of(part) is not None and is_there and value.dtype is None and value.kind is not Kind.CONTAINER
+    is_formed = _name_of(part) is not None or _joined_truth(part) is not None
+    return is_formed and is_there and value.dtype is None and value.kind is not Kind.CONTAINER
 
 
 def _name_of(part: ast.expr) -> str | None:
@@ -150,14 +151,28 @@ def _name_of(part: ast.expr) -> str | None:
     return inner.id if isinstance(inner, ast.Name) else None
 
 
+def _joined_truth(part: ast.expr) -> ast.expr | None:
+    """The comparison in `valid & (labels >= 0)`: integers are not joined with truth values to be an index."""
+    if isinstance(part, ast.Compare):
+        return part
+    if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Invert):
+        return _joined_truth(part.operand)
+    if isinstance(part, ast.BinOp) and isinstance(part.op, (ast.BitAnd, ast.BitOr, ast.BitXor)):
+        return _joined_truth(part.left) or _joined_truth(part.right)
+    return None
+
+
 def taken_for_mask(indexed: Indexed, part: ast.expr) -> Because | None:
     """Evidence that an index of unknown dtype is a mask: the function asks for `mask.any()`, or inverts it.
 
-    Or it is named `mask`: integers that index are named otherwise.
+    Or it is joined with a comparison, or named `mask`: integers that index are named otherwise.
     """
     function, name = indexed.function, _name_of(part)
-    if name is None or not _may_be_mask(part, indexed.values):
+    if not _may_be_mask(part, indexed.values):
         return None
+    if name is None:
+        truth = _joined_truth(part)
+        return None if truth is None else Unproven(part.lineno, f"`{ast.unparse(truth)}` makes a mask of it")
     taken = function.note(("taken for masks", function), lambda: _taken_for_masks(function)).get(name)
     if taken is not None or not name.lower().endswith("mask") or _is_annotated_otherwise(function, name):
         return taken

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.sync.indexing import Use, hot_subscripts, parts_of
 from torchperf_lint.idioms.sync.shown import is_part_shown
+from torchperf_lint.knowledge.conventions import CRITERION_NAMES
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS, NEEDS_SIZES, VIEW_METHODS
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
 from torchperf_lint.model.handles import dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.idioms.sync.indexing import Indexed
@@ -20,9 +21,14 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.handles import CallRecord, FunctionInfo
 
+    _Asks = Callable[[Model, FunctionInfo, ast.Call, Mapping[ast.expr, Value]], ast.expr | None]
+
 _WHOLE = ("int", "uint")
 _OF_ANYTHING = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 _BY_LIST = ("list", "range")
+_CTC = frozenset({"torch.nn.functional.ctc_loss", "torch.ctc_loss", "torch.nn.CTCLoss"})
+_LOSSES_BY_LENGTH = frozenset({"ctc_loss", "ctc", "ctc_criterion", *CRITERION_NAMES})
+"""Names of functions and modules that may be one of these."""
 
 
 class Costly(NamedTuple):
@@ -48,14 +54,21 @@ def hot_places(model: Model) -> Iterator[Costly]:
             by, part, because = found
             yield Costly(indexed.site, by, ast.unparse(part), indexed.hot_path, because, indexed)
 
-    def has_size(record: CallRecord) -> bool:
-        values = model.values_in(record.function, record.statement)
-        return _size(model, record.function, record.call, values) is not None
+    for names, asked in ((NEEDS_SIZES, _size), (_LOSSES_BY_LENGTH, _length)):
+        yield from _hot_calls(model, names, asked)
 
-    for site in model.sites(tuple(sorted(NEEDS_SIZES)), True, has_size):
+
+def _hot_calls(model: Model, names: frozenset[str], asked: _Asks) -> Iterator[Costly]:
+    """The calls of these names, in every step, that read what `asked` finds among their arguments."""
+
+    def reads(record: CallRecord) -> bool:
+        values = model.values_in(record.function, record.statement)
+        return asked(model, record.function, record.call, values) is not None
+
+    for site in model.sites(tuple(sorted(names)), True, reads):
         hot_path, meaning, function = model.hot_path(site), model.ast_of(site.node), model.function_of(site)
         values = model.values_in(function, model.statement_of(site.node))
-        size = _size(model, function, meaning, values) if isinstance(meaning, ast.Call) else None
+        size = asked(model, function, meaning, values) if isinstance(meaning, ast.Call) else None
         if hot_path is not None and size is not None:
             yield Costly(site, "read", ast.unparse(size), hot_path, values[size].because, None)
 
@@ -246,3 +259,13 @@ def _size(model: Model, function: FunctionInfo, call: ast.Call, values: Mapping[
         if _is_device_number(value) or _has_one_element(model, function, each, value):
             return each
     return None
+
+
+def _length(model: Model, function: FunctionInfo, call: ast.Call, values: Mapping[ast.expr, Value]) -> ast.expr | None:
+    """The lengths on the device that a CTC loss is given: it copies them to the host."""
+    del model, function
+    if (values.get(call.func, UNKNOWN).ref or "") not in _CTC:
+        return None
+    by_name = {each.arg: each.value for each in call.keywords}
+    lengths = [*call.args[2:4], *(by_name[name] for name in ("input_lengths", "target_lengths") if name in by_name)]
+    return next((each for each in lengths if _is_on_device(values.get(each, UNKNOWN))), None)

@@ -321,9 +321,15 @@ def _per_element(walked: str) -> str:
 
 
 def _element(node: cst.BaseExpression) -> cst.BaseExpression:
-    """`t[i]` of `t[i].long().sum()`: a value computed from one element is read once per element, too."""
-    while isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute):
-        node = node.func.value
+    """`t[i]` of `t[i].long().sum(0)` and `torch.multinomial(t[i], 1)`: what is computed from an element is one, too."""
+    while isinstance(node, cst.Call):
+        is_torch = isinstance(node.func, cst.Attribute) and shape.dotted(node.func.value) in ("torch", "F")
+        if is_torch and node.args:
+            node = node.args[0].value
+        elif isinstance(node.func, cst.Attribute):
+            node = node.func.value
+        else:
+            break
     return node
 
 

@@ -10,7 +10,7 @@ from torchperf_lint.knowledge import conventions, hooks, host_only, other_librar
 from torchperf_lint.model.callgraph import class_unions, registries
 from torchperf_lint.model.domain.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 from torchperf_lint.model.syntax.index import last_name
-from torchperf_lint.model.values import applying, distributions, host_uses, records
+from torchperf_lint.model.values import applying, arrays, distributions, host_uses, records
 from torchperf_lint.model.values.devices import HOST_DATA, as_device, moved, moved_object, named_device
 from torchperf_lint.model.values.iteration import tuple_of
 from torchperf_lint.model.values.library import half_shown, library_call
@@ -244,7 +244,7 @@ def _method(
     if base.kind is Kind.NUMPY:
         if name == "item":
             return NUMBER
-        return UNKNOWN if name == "tolist" else Value(Kind.NUMPY)
+        return UNKNOWN if name == "tolist" else arrays.of_method(base, name, arguments)
     if base.kind is Kind.STRING:
         return Value(Kind.STRING, as_device(base) or Device.UNKNOWN) if name == "format" else STRING
     if base.kind is Kind.INSTANCE and name in ("to", "cuda", "cpu") and not _is_metric(base):

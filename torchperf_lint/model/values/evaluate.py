@@ -27,6 +27,7 @@ from torchperf_lint.model.domain.values import (
 )
 from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.model.values import (
+    arrays,
     calls,
     choices,
     distributions,
@@ -278,7 +279,7 @@ class Evaluator:
         if left.holds_tensors or right.holds_tensors:
             return tensor_from([left, right], true_division=isinstance(operator, ast.Div))
         if Kind.NUMPY in (left.kind, right.kind):
-            return Value(Kind.NUMPY)
+            return arrays.joined(left, right)
         if left.kind is Kind.NUMBER and right.kind is Kind.NUMBER:
             whole = left.dtype == right.dtype == "int" and isinstance(operator, _WHOLE_OPERATORS)
             return INTEGER if whole else NUMBER
@@ -311,7 +312,7 @@ class Evaluator:
         if any(side.holds_tensors or (side.kind is Kind.UNKNOWN and side.device.on_accelerator) for side in sides):
             return tensor_from(sides)._replace(dtype="bool")
         if any(side.kind is Kind.NUMPY for side in sides):
-            return Value(Kind.NUMPY)
+            return arrays.joined(*sides)
         # Objects of unknown kind may compare element by element.
         return NUMBER if all(side.kind in _COMPARED_AS_WHOLES for side in sides) else UNKNOWN
 
@@ -350,11 +351,8 @@ class Evaluator:
         path = subscript_path(node)
         if path is not None and path in env:
             return env[path]
-        if base.kind is Kind.NUMPY and isinstance(node.slice, ast.Slice):
-            return base
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
-        if base.kind is Kind.NUMPY and any(isinstance(part, ast.Slice) for part in parts):
-            return Value(Kind.NUMPY, scalar=False)
+        if base.kind is Kind.NUMPY and (part := arrays.sliced(base, node.slice)) is not None:
+            return part
         if (entry := records.entry(self.inference, base, index)) is not None:
             return entry
         item = item_of(base, index, isinstance(node.slice, (ast.Slice, ast.Tuple)))

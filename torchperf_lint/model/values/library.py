@@ -31,7 +31,7 @@ from torchperf_lint.model.domain.values import (
     join,
     join_all,
 )
-from torchperf_lint.model.values import applying, attribute_names, collections, distributions, iteration
+from torchperf_lint.model.values import applying, arrays, attribute_names, collections, distributions, iteration
 from torchperf_lint.model.values.devices import as_device, named_device
 from torchperf_lint.model.values.fields import as_data
 from torchperf_lint.model.values.name_heuristics import BATCH
@@ -307,12 +307,12 @@ def library_call(
         return _image(name, first)
     if ref in other_libraries.SCORES and first.holds_tensors:
         return container(tensor_from([first])._replace(scalar=True, dtype="float"))
-    if ref in numpy_api.GIVE_PLACES:
+    if ref in numpy_api.GIVE_PLACES or (ref == "numpy.where" and len(arguments) == 1):
         return container(Value(Kind.NUMPY, scalar=False), ref="tuple")
     if ref == numpy_api.PLACES_AS_GIVEN:
         return container(Value(Kind.NUMPY, scalar=first.scalar if first.kind is Kind.NUMPY else None), ref="tuple")
     if ref.startswith("numpy."):
-        return Value(Kind.NUMPY, scalar=False if ref in numpy_api.GIVE_DIMENSIONS else None)
+        return arrays.of_function(ref, arguments, keywords)
     if ref.startswith("math.") or ref in ("time.time", "time.perf_counter", "time.monotonic"):
         return NUMBER
     if root == "collections":

@@ -20,6 +20,7 @@ from torchperf_lint.model.domain.values import (
     container,
     derived,
 )
+from torchperf_lint.model.values import arrays
 from torchperf_lint.model.values.devices import as_device, inside_module, moved
 from torchperf_lint.model.values.fields import as_data
 
@@ -317,7 +318,7 @@ def item_of(base: Value, index: Value, sliced: bool) -> Value:
             return base._replace(items=None)
         return held_at(base, index)
     if base.kind is Kind.NUMPY:
-        return Value(Kind.NUMPY)
+        return arrays.entry(index)
     if base.kind in (Kind.MODULE, Kind.METRIC):
         return _held_in(base, held_at(base, index))
     return Value(device=base.device, because=base.because) if base.device.on_accelerator else UNKNOWN

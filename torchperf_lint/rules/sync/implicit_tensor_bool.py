@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
+from torchperf_lint.idioms.sync.ahead import read_ahead
 from torchperf_lint.idioms.sync.asked_again import asked_once
 from torchperf_lint.idioms.sync.assertions import checked_there, raised_there
 from torchperf_lint.idioms.sync.destinations import goes_to
@@ -75,7 +76,9 @@ def _chosen_on_device(model: Model, truth: Truth) -> Fix | NoFix:
         if reason is NoFix.DECIDES_A_BRANCH:
             again = asked_when_written(model, truth.site)
             fix = again or written_anyway(model, truth.site) or raised_there(model, truth.site)
-            return asked_together(model, truth.site) if fix is NoFix.DECIDES_A_BRANCH else fix
+            fix = asked_together(model, truth.site) if fix is NoFix.DECIDES_A_BRANCH else fix
+            ahead = read_ahead(model, truth.site, call) if isinstance(fix, NoFix) else fix
+            return fix if isinstance(ahead, NoFix) else ahead
         return reason
     if len(call.args) != 2 or any(each.star or each.keyword for each in call.args) or shape.binds_or_defers(call):
         return NoFix.FORM

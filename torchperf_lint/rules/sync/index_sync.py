@@ -42,7 +42,7 @@ _WAITS = {
     assumes="no other stream reads the copy too early, what is moved is a tensor, no attribute on the way is a "
     "property, and no traced graph has to serve another device",
     asks=("torch",),
-    triggers=(("[", "range(", "zeros(", "ones(", "empty(", "full(", "view(", "expand(", "repeat("),),
+    triggers=(("[", "range(", "zeros(", "ones(", "empty(", "full(", "view(", "expand(", "repeat(", "ctc", "CTC"),),
 )
 def index_sync(model: Model) -> Iterator[Finding]:
     """Device-side indices and sizes, host-side indices into device tensors, and numbers written to elements."""

@@ -8,6 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.idioms.scripting import is_perhaps_scripted
+from torchperf_lint.idioms.sync.ahead import read_ahead_or
 from torchperf_lint.idioms.sync.entries import kept_in_entries
 from torchperf_lint.idioms.sync.factors import scale_of
 from torchperf_lint.idioms.sync.fresh import is_fresh
@@ -51,7 +52,7 @@ def item_accumulation(model: Model) -> Iterator[Finding]:
         if fix is NoFix.PUT_IN_A_CONTAINER:
             fix = _without_wait(model, kept_in_entries(model, read))
         if isinstance(fix, NoFix) and not read.is_mixed:
-            fix = read_side_by_side(model).get(read.site.start, fix)
+            fix = read_ahead_or(model, read, read_side_by_side(model).get(read.site.start, fix))
         fields = {"read": model.brief(read.site.node), "where": read.hot_path.where, "use": _use(model, read, name)}
         yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Rate, Safety, Severity
 from torchperf_lint.idioms.caches import filled_once
+from torchperf_lint.idioms.sync.ahead import read_ahead_or
 from torchperf_lint.idioms.sync.element_items import is_used_up, items_at_once
 from torchperf_lint.idioms.sync.element_loops import read_before_loop
 from torchperf_lint.idioms.sync.reads import element_reads
@@ -43,7 +44,7 @@ def per_element_sync(model: Model) -> Iterator[Finding]:
     """
     for read in element_reads(model):
         fields = {"read": model.brief(read.site.node), "unit": read.sink}
-        fix = read.unfixed or _all_at_once(model, read)
+        fix = read_ahead_or(model, read, read.unfixed or _all_at_once(model, read))
         yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
     for site in model.calls(*_MAKERS, hot=True, near_device=False):
         hot_path = model.hot_path(site)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Rate, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, NoFix, Rate, Safety, Severity
 from torchperf_lint.idioms.sync import norms
+from torchperf_lint.idioms.sync.ahead import read_ahead_or
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _TOTAL_SINCE = ">=2.6"
     message="`{read}` waits for the device once per parameter, {where}",
     severity=Severity.ERROR,
     rate=Rate.SEVERAL,
-    fix=Safety.UNSAFE,
+    fix=Safety.SAFE,
     assumes="some gradient exists, all are of one dtype on one device, and the last digits may differ",
     asks=("torch",),
     triggers=((".item", "float("), ("norm(", "pow(", "** 2", "**2", "square("), ("parameters", ".grad")),
@@ -37,8 +38,11 @@ def per_parameter_norm_sync(model: Model) -> Iterator[Finding]:
     for read in hot_reads(model):
         if read.role is not Sink.NORM:
             continue
-        fix = None if read.unfixed else _total_at_once(model, read)
-        shows = model.target_evidence("torch") if fix is not None else ()
+        fix = read_ahead_or(model, read, read.unfixed or NoFix.FORM)
+        total = None if read.unfixed else _total_at_once(model, read)
+        if total is not None and (isinstance(fix, NoFix) or fix.safety is not Safety.SAFE):
+            fix = total
+        shows = model.target_evidence("torch") if fix is total else ()
         fields = {"read": model.brief(read.site.node), "where": read.hot_path.step}
         yield Finding(read.site, (*read.because, *read.hot_path.because, *shows), fix, fields)
 

@@ -1,0 +1,335 @@
+"""A read in each pass of a loop, `for v in losses.values(): log(v.item())`: one read before the loop takes them all."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Fix, NoFix, Safety
+from torchperf_lint.idioms import evaluating, placing, surroundings, writes
+from torchperf_lint.idioms.harmless import changes_no_tensor
+from torchperf_lint.idioms.scripting import is_perhaps_scripted
+from torchperf_lint.idioms.sync.passes import Condition, Passes, passes_to
+from torchperf_lint.idioms.transfer.pinned_copies import rests_on_waits
+from torchperf_lint.idioms.written_helpers import ITEMS, defined
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.handles import dotted, last_name
+from torchperf_lint.syntax import edits
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from torchperf_lint.idioms.sync.passes import Clause
+    from torchperf_lint.idioms.sync.reads import HostRead
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.handles import FunctionInfo
+    from torchperf_lint.syntax import cst
+
+_TITLE = "read the values of all passes at once, before the loop"
+_ASSUMES = "no pass of the loop changes what a later pass reads"
+_BUILTINS = ("all", "dict", "iter", "len", "list", "next", "type", "zip")
+_VIEWS = frozenset({"items", "keys", "values"})
+_OF_MODULES = frozenset({"parameters", "named_parameters", "buffers", "named_buffers"})
+_WALKS = frozenset({"builtins.enumerate", "builtins.reversed", "builtins.zip"})
+_DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp)
+_LAY_OUT = frozenset(f"builtins.{name}" for name in ("list", "tuple", "dict", "sorted", "range"))
+_SEQUENCES = frozenset({"list", "List", "tuple", "Tuple", "Sequence", "dict", "Dict", "Mapping", "Tensor", "ndarray"})
+_ASKS = frozenset({"builtins.isinstance", "builtins.len", "torch.is_tensor"})
+_PLAIN = (Kind.NUMBER, Kind.STRING, Kind.NONE)
+_READ = frozenset({"item", "tolist", "cpu", "numpy", "float", "int", "bool"})
+_DRAWS = ("bernoulli", "multinomial", "normal", "poisson", "dropout", "rand")
+
+
+def read_ahead_or(model: Model, read: HostRead, fix: Fix | NoFix) -> Fix | NoFix:
+    """The fix of a read; where it has none, that which reads the values of all passes before its loop."""
+    if not isinstance(fix, NoFix) or read.unfixed is not None:
+        return fix
+    ahead = read_ahead(model, read.site, read.tensor, read.reader)
+    return fix if isinstance(ahead, NoFix) else ahead
+
+
+def read_ahead(model: Model, site: Site, tensor: cst.BaseExpression, reader: str = "item") -> Fix | NoFix:
+    """`x_items = iter(_items([x for ...]))` before the loop, and `next(x_items)` in the place of the read.
+
+    `tensor` is what the site reads, by `item`, `float` or `int`.
+    """
+    made, function, torch = model.ast_of(tensor), model.function_of(site), model.name_of("torch", site)
+    if made is None or not _computes(model, function, made):
+        return NoFix.FORM
+    found = passes_to(model, site, made)
+    grades = [_walked_twice(model, function, each) for each in found]
+    if not grades or grades[0] is None:
+        return NoFix.FORM
+    if is_perhaps_scripted(model, site):
+        return NoFix.SCRIPTED
+    passes, grade = next((one, each) for one, each in reversed([*zip(found, grades, strict=True)]) if each is not None)
+    if _may_write(model, function, passes, made):
+        return NoFix.MAY_BE_WRITTEN
+    if torch is None or not site.tree.lossless or not all(map(model.keeps_builtin, _BUILTINS)):
+        return NoFix.NO_ROOM
+    of_pass = _text(model, passes, made)
+    name = model.remember(
+        ("items before the loop", passes.loop, site.start),
+        lambda: surroundings.new_name(model, function, f"{_stem(made)}_items"),
+    )
+    dtype = model.value(tensor).dtype or ""
+    if isinstance(made, ast.Call) and not dtype.startswith(("bool", "int", "uint")) and ".detach()" not in of_pass:
+        of_pass += ".detach()"  # its graph is not kept until all are made
+    clauses = " ".join(_clause_text(model, passes, each) for each in passes.clauses)
+    number = f"next({name})"
+    changed = edits.together(
+        defined(model, ITEMS, torch, passes.loop),
+        placing.beside(
+            model,
+            passes.loop,
+            [f"{name} = iter({ITEMS.name}([{of_pass} {clauses}]))"],
+            behind=False,
+        ),
+        edits.replace(site.tree, site.node, number if reader == "item" else f"{reader}({number})"),
+    )
+    if changed is None:
+        return NoFix.NO_ROOM
+    if surroundings.may_be_caught(model, site) or not _is_safe(model, function, passes, made):
+        grade = Safety.UNSAFE
+    return Fix(_TITLE, grade, changed, _ASSUMES)
+
+
+def _computes(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether the expression writes to nothing, draws nothing and runs none of the project's code that is known."""
+    if isinstance(node, ast.BoolOp):
+        return all(_computes(model, function, each) for each in node.values)
+    if isinstance(node, ast.UnaryOp):
+        return _computes(model, function, node.operand)
+    if isinstance(node, ast.Call) and model.value_in(function, node.func).ref in _ASKS:
+        return not node.keywords and all(_computes(model, function, each) for each in node.args)
+    calls = (each for each in subtree(node) if isinstance(each, ast.Call))
+    if any((last_name(each.func) or "").startswith(_DRAWS) for each in calls):
+        return False
+    return evaluating.only_computes(model, function, node)
+
+
+# -- what may be walked twice ------------------------------------------------------------------------------------------
+
+
+def _walked_twice(model: Model, function: FunctionInfo, passes: Passes) -> Safety | None:
+    """The grade of walking the clauses once more; None if that may give something else, wait, or run code."""
+    grades = [_clause_twice(model, function, each) for each in passes.clauses]
+    if not all(_computes(model, function, each) for each in passes.names.values()):
+        return None
+    calls = (each for whole in passes.expressions for each in subtree(whole) if isinstance(each, ast.Call))
+    if any(last_name(each.func) in _READ for each in calls):
+        return None
+    return None if None in grades else _worst(grades)
+
+
+def _clause_twice(model: Model, function: FunctionInfo, clause: Clause) -> Safety | None:
+    if not isinstance(clause, Condition):
+        return _there(model, function, clause.iter)
+    is_asked = any(model.value_in(function, each).is_tensor for each in _operands(clause.test))
+    return None if is_asked or not _computes(model, function, clause.test) else Safety.SAFE
+
+
+def _operands(test: ast.expr) -> list[ast.expr]:
+    """What a test asks for true or false."""
+    if isinstance(test, ast.BoolOp):
+        return [part for each in test.values for part in _operands(each)]
+    return _operands(test.operand) if isinstance(test, ast.UnaryOp) else [test]
+
+
+def _worst(grades: list[Safety | None]) -> Safety:
+    return Safety.UNSAFE if Safety.UNSAFE in grades else Safety.SAFE
+
+
+def _there(model: Model, function: FunctionInfo, node: ast.expr) -> Safety | None:
+    """The grade of walking an iterable twice; None if it may be an iterator or a loader, which gives its items once."""
+    if isinstance(node, ast.Call):
+        return _call_there(model, function, node)
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return Safety.SAFE if all(_computes(model, function, each) for each in node.elts) else None
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and _computes(model, function, node):
+        return _there(model, function, node.value)
+    if not evaluating.only_computes(model, function, node):
+        return None
+    if model.value_in(function, node).holds_tensors:
+        return Safety.SAFE
+    if not isinstance(node, ast.Name):
+        return None
+    if _is_declared(function, node.id):
+        return Safety.SAFE
+    made = model.all_bindings(function, node.id)
+    if made and all(_is_laid_out(model, function, each) for each in made):
+        return Safety.SAFE
+    return Safety.UNSAFE if _is_taken_by_index(function, node.id) else None
+
+
+def _call_there(model: Model, function: FunctionInfo, call: ast.Call) -> Safety | None:
+    called, given = model.value_in(function, call.func), [*call.args, *(each.value for each in call.keywords)]
+    if called.ref in _WALKS and not call.keywords:
+        grades = [_there(model, function, each) for each in call.args]
+        return None if None in grades else _worst(grades)
+    if called.ref == "builtins.range" or called.ref in _LAY_OUT:
+        return Safety.SAFE if all(_computes(model, function, each) for each in given) else None
+    if not isinstance(call.func, ast.Attribute) or given or called.function is not None:
+        return None
+    owner = call.func.value
+    if isinstance(owner, ast.Call) and call.func.attr in _VIEWS:
+        return _call_there(model, function, owner)
+    if call.func.attr not in _VIEWS | _OF_MODULES or not evaluating.only_computes(model, function, owner):
+        return None
+    value = model.value_in(function, owner)
+    holds = value.kind in (Kind.CONTAINER, Kind.PYTREE) and value.cls is None
+    return Safety.SAFE if holds or call.func.attr in _OF_MODULES else Safety.UNSAFE
+
+
+def _is_laid_out(model: Model, function: FunctionInfo, made: ast.expr) -> bool:
+    if isinstance(made, _DISPLAYS):
+        return True
+    return isinstance(made, ast.Call) and model.value_in(function, made.func).ref in _LAY_OUT
+
+
+def _is_declared(function: FunctionInfo, name: str) -> bool:
+    """Whether the function declares a parameter, which it does not bind again, as what can be walked again."""
+    given = function.node.args if isinstance(function.node, ast.FunctionDef) else None
+    if given is None or name in function.bound_names:
+        return False
+    declared = [each.annotation for each in (*given.posonlyargs, *given.args, *given.kwonlyargs) if each.arg == name]
+    text = ast.unparse(declared[0]) if declared and declared[0] is not None else ""
+    return (text.partition("[")[0]).rpartition(".")[2] in _SEQUENCES
+
+
+def _is_taken_by_index(function: FunctionInfo, name: str) -> bool:
+    """Whether the function takes an element or the length of what the name holds, which no iterator has."""
+    uses = [each for each in function.parents if isinstance(each, ast.Name) and each.id == name]
+    return any(_asks_for_elements(function.parents[each], each) for each in uses)
+
+
+def _asks_for_elements(parent: ast.AST | None, node: ast.Name) -> bool:
+    if isinstance(parent, ast.Subscript):
+        return parent.value is node
+    return isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id == "len"
+
+
+# -- texts -------------------------------------------------------------------------------------------------------------
+
+
+def _clause_text(model: Model, passes: Passes, clause: Clause) -> str:
+    if isinstance(clause, ast.For):
+        return f"for {_text(model, passes, clause.target)} in {_text(model, passes, clause.iter)}"
+    test = clause.test
+    if clause.holds:
+        return f"if {_text(model, passes, test)}"
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return f"if {_text(model, passes, test.operand)}"
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.IsNot)) and len(test.ops) == 1:
+        sign = "is not" if isinstance(test.ops[0], ast.Is) else "is"
+        return f"if {_text(model, passes, test.left)} {sign} {_text(model, passes, test.comparators[0])}"
+    plain = isinstance(test, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+    return f"if not {_text(model, passes, test)}" if plain else f"if not ({_text(model, passes, test)})"
+
+
+def _text(model: Model, passes: Passes, node: ast.expr) -> str:
+    """The source of an expression on one line, with what the names of a pass stand for."""
+    if any(isinstance(each, ast.Name) and each.id in passes.names for each in subtree(node)):
+        return ast.unparse(_Spelled(passes.names).visit(copy.deepcopy(node)))
+    source = model.source
+    start = source.offset(node.lineno, node.col_offset)
+    text = source.utf8[start : source.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)].decode()
+    return ast.unparse(node) if "\n" in text or "\r" in text else text
+
+
+class _Spelled(ast.NodeTransformer):
+    """Puts what names stand for in their places."""
+
+    def __init__(self, names: dict[str, ast.expr]) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        made = self._names.get(node.id)
+        return node if made is None else self.visit(copy.deepcopy(made))
+
+
+def _stem(node: ast.expr) -> str:
+    """A name for what is read: `grad` of `p.grad.norm(2)`, `coords` of `coords[i, j]`."""
+    while not isinstance(node, (ast.Name, ast.Attribute)):
+        inner = _inner(node)
+        if inner is None:
+            return "value"
+        node = inner
+    return (node.id if isinstance(node, ast.Name) else node.attr).lstrip("_") or "value"
+
+
+def _inner(node: ast.expr) -> ast.expr | None:
+    """What an expression computes from, first of all."""
+    if isinstance(node, ast.Call):
+        of_data = isinstance(node.func, ast.Attribute) and not _is_library(node.func.value)
+        return node.func.value if of_data and isinstance(node.func, ast.Attribute) else next(iter(node.args), None)
+    if isinstance(node, (ast.Subscript, ast.Starred)):
+        return node.value
+    if isinstance(node, (ast.Compare, ast.BinOp)):
+        return node.left
+    return node.operand if isinstance(node, ast.UnaryOp) else None
+
+
+def _is_library(node: ast.expr) -> bool:
+    return (dotted(node) or "").partition(".")[0] in ("torch", "F")
+
+
+# -- what the passes change --------------------------------------------------------------------------------------------
+
+
+def _may_write(model: Model, function: FunctionInfo, passes: Passes, made: ast.expr) -> bool:
+    """Whether a pass is seen to write to a tensor that is read, or hands it to what may do so."""
+    parts = [each for whole in (made, *passes.expressions) for each in subtree(whole)]
+    data = [each for each in parts if isinstance(each, (ast.Name, ast.Attribute)) and isinstance(each.ctx, ast.Load)]
+    keys = _keys(passes)
+    code = [each for each in subtree(passes.loop) if isinstance(each, (ast.Call, ast.AugAssign, ast.Assign))]
+    return writes.may_write(model, function, data, [each for each in code if not _spares(model, function, each, keys)])
+
+
+def _keys(passes: Passes) -> set[str]:
+    """The names for keys and positions: the first ones that `items()` and `enumerate(...)` give."""
+    found: set[str] = set()
+    for each in passes.clauses:
+        if (
+            not isinstance(each, ast.For)
+            or not isinstance(each.target, ast.Tuple)
+            or not isinstance(each.iter, ast.Call)
+        ):
+            continue
+        first = each.target.elts[0]
+        if isinstance(first, ast.Name) and last_name(each.iter.func) in ("items", "enumerate", "named_parameters"):
+            found.add(first.id)
+    return found
+
+
+def _spares(model: Model, function: FunctionInfo, node: ast.AST, keys: set[str]) -> bool:
+    """Whether a call takes keys and numbers alone, or a statement sets an entry of a list: that changes no tensor."""
+    if isinstance(node, ast.Call):
+        given = [*node.args, *(each.value for each in node.keywords)]
+        others = (each for each in given if not (isinstance(each, ast.Name) and each.id in keys))
+        is_method = isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_")
+        return not is_method and all(model.value_in(function, each).kind in _PLAIN for each in others)
+    target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+    return isinstance(target, ast.Subscript) and model.value_in(function, target.value).kind is Kind.CONTAINER
+
+
+def _is_safe(model: Model, function: FunctionInfo, passes: Passes, made: ast.expr) -> bool:
+    """Whether the code shows that no pass changes what another one reads."""
+    parts = [each for whole in (made, *passes.expressions) for each in subtree(whole)]
+    if rests_on_waits(model) or not all(_gives_data(model, function, each) for each in parts):
+        return False
+    known = set(parts)
+    calls = [each for each in subtree(passes.loop) if isinstance(each, ast.Call) and each not in known]
+    return all(changes_no_tensor(model, function, each) for each in calls)
+
+
+def _gives_data(model: Model, function: FunctionInfo, node: ast.AST) -> bool:
+    """Whether a part of an expression is no attribute or entry that code of the project may give."""
+    if isinstance(node, ast.Attribute):
+        called = function.parents.get(node)
+        is_method = isinstance(called, ast.Call) and called.func is node
+        return is_method or node.attr == "grad" or evaluating.is_kept(model, function, node)
+    if isinstance(node, ast.Subscript):
+        held = model.value_in(function, node.value)
+        return held.kind in (Kind.TENSOR, Kind.PYTREE, Kind.CONTAINER) and held.cls is None and not held.among
+    return True
