@@ -10,6 +10,7 @@ from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import evaluating, placing, surroundings, writes
 from torchperf_lint.idioms.harmless import changes_no_tensor
 from torchperf_lint.idioms.scripting import is_perhaps_scripted
+from torchperf_lint.idioms.sync.host_copies import read_from_copy
 from torchperf_lint.idioms.sync.passes import Condition, Passes, passes_to
 from torchperf_lint.idioms.transfer.pinned_copies import rests_on_waits
 from torchperf_lint.idioms.written_helpers import ITEMS, defined
@@ -41,10 +42,12 @@ _DRAWS = ("bernoulli", "multinomial", "normal", "poisson", "dropout", "rand")
 
 
 def read_ahead_or(model: Model, read: HostRead, fix: Fix | NoFix) -> Fix | NoFix:
-    """The fix of a read; where it has none, that which reads the values of all passes before its loop."""
+    """The fix of a read; where it has none, one that reads the values of its loop, or copies the tensor, before it."""
     if not isinstance(fix, NoFix) or read.unfixed is not None:
         return fix
     ahead = read_ahead(model, read.site, read.tensor, read.reader)
+    if isinstance(ahead, NoFix):
+        ahead = read_from_copy(model, read)
     return fix if isinstance(ahead, NoFix) else ahead
 
 
@@ -184,7 +187,11 @@ def _call_there(model: Model, function: FunctionInfo, call: ast.Call) -> Safety 
 def _is_laid_out(model: Model, function: FunctionInfo, made: ast.expr) -> bool:
     if isinstance(made, _DISPLAYS):
         return True
-    return isinstance(made, ast.Call) and model.value_in(function, made.func).ref in _LAY_OUT
+    if not isinstance(made, ast.Call):
+        return False
+    called = model.value_in(function, made.func)
+    lists = isinstance(made.func, ast.Attribute) and made.func.attr == "tolist" and called.function is None
+    return lists or called.ref in _LAY_OUT
 
 
 def _is_declared(function: FunctionInfo, name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, NoFix, Safety, Severity
 from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.sync.ahead import read_ahead_or
 from torchperf_lint.idioms.sync.bound import bound_name, bounds_where_given, read_where_needed
@@ -35,18 +35,15 @@ if TYPE_CHECKING:
 def item_in_hot_loop(model: Model) -> Iterator[Finding]:
     """Reads that end in a name, a dict or a return value, unless the program's next step depends on them."""
     for read in hot_reads(model):
-        if read.role is Sink.CONDITION:
-            fix = read_ahead_or(model, read, NoFix.DECIDES_A_BRANCH)
-            if isinstance(fix, Fix):
-                fields = {"read": model.brief(read.site.node), "where": read.hot_path.where}
-                yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
-            continue
-        if read.role is not Sink.OTHER or is_action(model, read.site, read.tensor, read.hot_path):
+        if read.role not in (Sink.OTHER, Sink.CONDITION) or is_action(model, read.site, read.tensor, read.hot_path):
             continue
         name = bound_name(read)
-        if bounds_where_given(model, read) or (name and _steers(model, read, name)):
-            continue
-        fix = read_where_needed(model, read)
+        if read.role is Sink.CONDITION or bounds_where_given(model, read) or (name and _steers(model, read, name)):
+            fix = read_ahead_or(model, read, NoFix.NEEDED_IN_THE_STEP)
+            if isinstance(fix, NoFix):
+                continue  # the host needs it, there and then
+        else:
+            fix = read_where_needed(model, read)
         if isinstance(fix, NoFix):
             start = read.site.start
             fix = coalesced_fixes(model).get(start) or read_side_by_side(model).get(start) or fix
