@@ -8,6 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.sync import indexing
 from torchperf_lint.idioms.sync.indexing import Use
+from torchperf_lint.idioms.sync.masked_copies import chosen_by_mask
 from torchperf_lint.idioms.sync.masked_counts import counted_matches
 from torchperf_lint.idioms.sync.shared_masks import read_together
 from torchperf_lint.idioms.written_helpers import MATCHES, stands_in
@@ -79,8 +80,9 @@ _NEUTRAL = {"MultiplyAssign": "1", "DivideAssign": "1", "AddAssign": "0", "Subtr
 
 def _over_all(model: Model, indexed: Indexed) -> Fix | NoFix:
     """The same operation over all elements, with neutral values where the mask is false."""
-    if indexed.use is Use.WRITTEN:
-        return NoFix.SIZE_IN_THE_DATA
+    copied = chosen_by_mask(model, indexed)
+    if isinstance(copied, Fix) or indexed.use is Use.WRITTEN:
+        return copied
     if indexed.use is not Use.READ:
         return _updated(model, indexed)
     counted = counted_matches(model, indexed)
