@@ -20,6 +20,8 @@ from torchperf_lint.syntax import edits
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchperf_lint.idioms.sync.passes import Clause
     from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model, Site
@@ -49,6 +51,16 @@ def read_ahead_or(model: Model, read: HostRead, fix: Fix | NoFix) -> Fix | NoFix
     if isinstance(ahead, NoFix):
         ahead = read_from_copy(model, read)
     return fix if isinstance(ahead, NoFix) else ahead
+
+
+def all_read_ahead(model: Model, reads: Sequence[HostRead]) -> Fix | NoFix:
+    """One fix for several reads of a statement, where each has one."""
+    fixes = [read_ahead_or(model, read, NoFix.HANDED_ON) for read in reads]
+    known = [fix for fix in fixes if isinstance(fix, Fix)]
+    changed = edits.together(*(fix.edits for fix in known)) if known and len(known) == len(fixes) else None
+    if changed is None:
+        return NoFix.HANDED_ON
+    return known[0]._replace(safety=_worst([fix.safety for fix in known]), edits=changed)
 
 
 def read_ahead(model: Model, site: Site, tensor: cst.BaseExpression, reader: str = "item") -> Fix | NoFix:
@@ -139,7 +151,7 @@ def _operands(test: ast.expr) -> list[ast.expr]:
     return _operands(test.operand) if isinstance(test, ast.UnaryOp) else [test]
 
 
-def _worst(grades: list[Safety | None]) -> Safety:
+def _worst(grades: Sequence[Safety | None]) -> Safety:
     return Safety.UNSAFE if Safety.UNSAFE in grades else Safety.SAFE
 
 
@@ -239,9 +251,19 @@ def _text(model: Model, passes: Passes, node: ast.expr) -> str:
     if any(isinstance(each, ast.Name) and each.id in passes.names for each in subtree(node)):
         return ast.unparse(_Spelled(passes.names).visit(copy.deepcopy(node)))
     source = model.source
+    if _is_in_text(model.place_of(passes.loop).function, node):
+        return ast.unparse(node)  # before Python 3.12, its position is not that in the file
     start = source.offset(node.lineno, node.col_offset)
     text = source.utf8[start : source.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)].decode()
     return ast.unparse(node) if "\n" in text or "\r" in text else text
+
+
+def _is_in_text(function: FunctionInfo, node: ast.AST) -> bool:
+    """Whether an expression stands in an f-string."""
+    around: ast.AST | None = node
+    while around is not None and not isinstance(around, (ast.stmt, ast.JoinedStr)):
+        around = function.parents.get(around)
+    return isinstance(around, ast.JoinedStr)
 
 
 class _Spelled(ast.NodeTransformer):

@@ -82,6 +82,8 @@ def passes_to(model: Model, site: Site, made: ast.expr) -> list[Passes]:
             continue
         if place.field != "body" or model.loop_info(parent).kind is not LoopKind.OTHER:
             break
+        if any(isinstance(each, ast.ClassDef) for each in model.place_of(parent).around()):
+            break  # a comprehension does not see the names of a class
         clauses.append(parent)
         passes = _repeated(model, Passes(parent, tuple(reversed(clauses)), {}), made, bound)
         if passes is None:

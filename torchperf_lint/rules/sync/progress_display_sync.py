@@ -8,6 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.idioms.conditions import under_a_value
+from torchperf_lint.idioms.sync.ahead import all_read_ahead
 from torchperf_lint.idioms.sync.helpers import display_names
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads, is_display, needed_at_once, shows
 from torchperf_lint.idioms.sync.texts import hot_texts, tensors_in
@@ -28,18 +29,21 @@ if TYPE_CHECKING:
     summary="a device value is printed, drawn or logged in every step",
     message="`{read}` waits for the device {where} to be {used}",
     severity=Severity.ERROR,
-    fix=Safety.SHOWN,
+    fix=Safety.SAFE,
     triggers=((*sorted(DISPLAYS), "wandb", "mlflow", 'f"', "f'", ".format(", ".log(", "logger", "writer"),),
 )
 def progress_display_sync(model: Model) -> Iterator[Finding]:
     """Reads, and bare tensors, that a display formats in every step; one finding per statement."""
     reported: set[tuple[int, int]] = set()
+    reads = [read for read in hot_reads(model) if read.role is Sink.SHOWN]
     for site, used, where, because in sorted(_shown(model), key=lambda item: item[0].start):
         if site.rows in reported:
             continue
         reported.add(site.rows)
+        statement = model.statement_of(site.node)
         fields = {"read": model.brief(site.node), "where": where, "used": used}
-        yield Finding(site, because, _every_n_steps(model, site), fields)
+        ahead = all_read_ahead(model, [read for read in reads if model.statement_of(read.site.node) is statement])
+        yield Finding(site, because, ahead if isinstance(ahead, Fix) else _every_n_steps(model, site), fields)
 
 
 def _shown(model: Model) -> Iterator[tuple[Site, str, str, tuple[Because, ...]]]:
