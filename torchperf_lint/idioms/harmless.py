@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.idioms import evaluating, writes
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import ClassInfo
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
@@ -47,6 +48,14 @@ def changes_no_tensor(model: Model, function: FunctionInfo, call: ast.Call, dept
     if owner.holds_tensors:
         return evaluating.only_computes(model, function, call)
     return call.func.attr in _METHODS and owner.cls is None and owner.kind in (Kind.CONTAINER, Kind.STRING)
+
+
+def loop_changes_no_tensor(model: Model, function: FunctionInfo, loop: ast.stmt) -> bool:
+    """Whether nothing in a loop of the function writes to a tensor, under whatever name."""
+    if any(model.value_in(function, each).kind not in (Kind.NUMBER, Kind.CONTAINER) for each in writes.writes_of(loop)):
+        return False
+    inside = subtree(loop)
+    return all(changes_no_tensor(model, function, each) for each in inside if isinstance(each, ast.Call))
 
 
 def _leaves_tensors(model: Model, function: FunctionInfo, depth: int) -> bool:

@@ -36,12 +36,22 @@ def read_from_copy(model: Model, read: HostRead) -> Fix | NoFix:
         if not _are_numbers(model, function, base.slice):
             return NoFix.FORM
         base = base.value
-    if not isinstance(base, ast.Name) or base is node or is_perhaps_scripted(model, read.site):
+    if not isinstance(base, ast.Name) or base is node or _is_put_off(function, base):
         return NoFix.FORM
+    if is_perhaps_scripted(model, read.site):
+        return NoFix.SCRIPTED
     walk = _walk_that_binds(model, read, base.id)
     if walk is None:
         return _one_tensor(model, read, base)
     return _list_of_tensors(model, read, base, walk)
+
+
+def _is_put_off(function: FunctionInfo, node: ast.AST) -> bool:
+    """Whether an expression is evaluated by a lambda or a generator, perhaps when the tensor is another one."""
+    around: ast.AST | None = node
+    while around is not None and not isinstance(around, (ast.stmt, ast.Lambda, ast.GeneratorExp)):
+        around = function.parents.get(around)
+    return not isinstance(around, ast.stmt)
 
 
 def _are_numbers(model: Model, function: FunctionInfo, index: ast.expr) -> bool:
