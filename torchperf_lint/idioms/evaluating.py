@@ -48,12 +48,17 @@ def _calls_only_compute(model: Model, function: FunctionInfo, call: ast.Call) ->
     called = model.value_in(function, call.func)
     if called.kind is Kind.LIBRARY:
         return writes.only_computes(called.ref or "", call)
-    if not isinstance(call.func, ast.Attribute) or called.function is not None:
+    if not isinstance(call.func, ast.Attribute) or called.function is not None or not is_plain_method(call):
         return False
-    name, owner = call.func.attr, call.func.value
+    owner = call.func.value
+    return model.value_in(function, owner).holds_tensors and only_computes(model, function, owner)
+
+
+def is_plain_method(call: ast.Call) -> bool:
+    """Whether a call of a tensor's method writes to nothing and runs no other code."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     plain = name in TENSOR_METHODS - _RUN_CODE and not name.endswith("_")
-    plain = plain and not any(keyword.arg in (None, "out") for keyword in call.keywords)
-    return plain and model.value_in(function, owner).holds_tensors and only_computes(model, function, owner)
+    return plain and not any(keyword.arg in (None, "out") for keyword in call.keywords)
 
 
 def written_twice(model: Model, node: cst.BaseExpression) -> Safety | None:

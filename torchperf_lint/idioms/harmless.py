@@ -46,7 +46,7 @@ def changes_no_tensor(model: Model, function: FunctionInfo, call: ast.Call, dept
         return False
     owner = model.value_in(function, call.func.value)
     if owner.holds_tensors:
-        return evaluating.only_computes(model, function, call)
+        return evaluating.is_plain_method(call)
     return call.func.attr in _METHODS and owner.cls is None and owner.kind in (Kind.CONTAINER, Kind.STRING)
 
 

@@ -357,7 +357,8 @@ def _gives_data(model: Model, function: FunctionInfo, node: ast.AST) -> bool:
     if isinstance(node, ast.Attribute):
         called = function.parents.get(node)
         is_method = isinstance(called, ast.Call) and called.func is node
-        return is_method or node.attr == "grad" or evaluating.is_kept(model, function, node)
+        of_library = model.value_in(function, node).kind is Kind.LIBRARY
+        return is_method or of_library or node.attr == "grad" or evaluating.is_kept(model, function, node)
     if isinstance(node, ast.Subscript):
         held = model.value_in(function, node.value)
         return held.kind in (Kind.TENSOR, Kind.PYTREE, Kind.CONTAINER) and held.cls is None and not held.among

@@ -85,7 +85,7 @@ def passes_to(model: Model, site: Site, made: ast.expr) -> list[Passes]:
         if any(isinstance(each, ast.ClassDef) for each in model.place_of(parent).around()):
             break  # a comprehension does not see the names of a class
         clauses.append(parent)
-        passes = _repeated(model, Passes(parent, tuple(reversed(clauses)), {}), made, bound)
+        passes = _repeated(model, Passes(parent, tuple(reversed(clauses)), {}), made, bound, _rebound(statement))
         if passes is None:
             break
         found.append(passes)
@@ -138,13 +138,23 @@ def _guards(before: list[ast.stmt]) -> list[Clause] | None:
     return found
 
 
-def _repeated(model: Model, passes: Passes, made: ast.expr, bound: dict[str, ast.expr]) -> Passes | None:
+def _rebound(statement: ast.stmt) -> str | None:
+    """`v` of `v = v.item()`: from there on, the name of what a loop walks has the number."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    return target.id if isinstance(target, ast.Name) else None
+
+
+def _repeated(
+    model: Model, passes: Passes, made: ast.expr, bound: dict[str, ast.expr], rebound: str | None
+) -> Passes | None:
     """The passes with the names they need, if their clauses give `made` for each time that the loop comes to it.
 
-    `bound` has what is assigned on the way.
+    `bound` has what is assigned on the way, `rebound` is the name that the site's own statement binds.
     """
     targets, inside = passes.targets, list(subtree(passes.loop))
     stored = [each.id for each in inside if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)]
+    if rebound in targets:
+        stored.remove(str(rebound))
     if any(isinstance(each, (*_LEAVE, ast.Try, ast.NamedExpr)) for each in inside):
         return None
     names: dict[str, ast.expr] = {}

@@ -11,6 +11,7 @@ from torchperf_lint.idioms.sync.ahead import read_ahead_or
 from torchperf_lint.idioms.sync.bound import bound_name, bounds_where_given, read_where_needed
 from torchperf_lint.idioms.sync.coalesced import coalesced_fixes
 from torchperf_lint.idioms.sync.destinations import is_action
+from torchperf_lint.idioms.sync.displayed_items import items_of_display
 from torchperf_lint.idioms.sync.reads import FINITE_CHECKS, Sink, hot_reads
 from torchperf_lint.idioms.sync.side_by_side import read_side_by_side
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
@@ -48,6 +49,9 @@ def item_in_hot_loop(model: Model) -> Iterator[Finding]:
             start = read.site.start
             fix = coalesced_fixes(model).get(start) or read_side_by_side(model).get(start) or fix
             fix = read_ahead_or(model, read, fix)
+        if isinstance(fix, NoFix):
+            shown = items_of_display(model, read)
+            fix = fix if isinstance(shown, NoFix) else shown
         fields = {"read": model.brief(read.site.node), "where": read.hot_path.where}
         yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
 
