@@ -33,8 +33,7 @@ def only_computes(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     if isinstance(node, (ast.Name, ast.Constant)):
         return True
     if isinstance(node, ast.Attribute):
-        is_read = not any(map(_is_property, _methods(model, function, node)))
-        return is_read and only_computes(model, function, node.value)
+        return not runs_a_property(model, function, node) and only_computes(model, function, node.value)
     if isinstance(node, (ast.UnaryOp, ast.BinOp, ast.Compare, ast.Subscript, ast.Slice, ast.Tuple, ast.List)):
         parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
         return all(only_computes(model, function, each) for each in parts)
@@ -52,6 +51,11 @@ def _calls_only_compute(model: Model, function: FunctionInfo, call: ast.Call) ->
         return False
     owner = call.func.value
     return model.value_in(function, owner).holds_tensors and only_computes(model, function, owner)
+
+
+def runs_a_property(model: Model, function: FunctionInfo, node: ast.Attribute) -> bool:
+    """Whether an attribute is a property of a class that the object may have."""
+    return any(map(_is_property, _methods(model, function, node)))
 
 
 def is_plain_method(call: ast.Call) -> bool:

@@ -55,7 +55,7 @@ KEEP_ARRAYS = frozenset("astype copy flatten ravel repeat reshape squeeze swapax
 GIVE_DIMENSIONS = frozenset(
     "numpy." + name
     for name in (
-        "append arange argpartition argsort atleast_1d bincount concatenate digitize eye flatnonzero hstack "
+        "append arange argpartition argsort atleast_1d bincount concatenate eye flatnonzero hstack "
         "intersect1d lexsort linspace random.permutation ravel repeat setdiff1d setxor1d stack tile union1d vstack"
     ).split()
 )

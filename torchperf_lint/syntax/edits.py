@@ -44,7 +44,13 @@ def replace(tree: StatementTree, node: cst.CSTNode, new: cst.CSTNode | str) -> E
         return None
     start, end = tree.span(node)
     text = new if isinstance(new, str) else code_of(new)
-    return Edit(start, end, text.encode())
+    joins = _is_word(tree.source.utf8[:start][-1:]) and _is_word(text[:1].encode())  # `not(x > y).any()`
+    return Edit(start, end, (" " * joins + text).encode())
+
+
+def _is_word(byte: bytes) -> bool:
+    """Whether a byte is one of a name, a keyword or a number."""
+    return byte.isalnum() or byte == b"_" or byte > b"\x7f"
 
 
 def blank_before_word(tree: StatementTree, node: cst.CSTNode) -> str:

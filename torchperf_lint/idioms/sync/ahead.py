@@ -7,8 +7,7 @@ import copy
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
-from torchperf_lint.idioms import evaluating, placing, surroundings, writes
-from torchperf_lint.idioms.harmless import changes_no_tensor
+from torchperf_lint.idioms import effects, evaluating, placing, surroundings, writes
 from torchperf_lint.idioms.scripting import is_perhaps_scripted
 from torchperf_lint.idioms.sync.host_copies import read_from_copy
 from torchperf_lint.idioms.sync.passes import Condition, Passes, passes_to
@@ -40,7 +39,11 @@ _SEQUENCES = frozenset({"list", "List", "tuple", "Tuple", "Sequence", "dict", "D
 _ASKS = frozenset({"builtins.isinstance", "builtins.len", "torch.is_tensor"})
 _PLAIN = (Kind.NUMBER, Kind.STRING, Kind.NONE)
 _READ = frozenset({"item", "tolist", "cpu", "numpy", "float", "int", "bool"})
-_DRAWS = ("bernoulli", "multinomial", "normal", "poisson", "dropout", "rand")
+_DRAWS = frozenset(
+    "bernoulli multinomial normal poisson dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout "
+    "gumbel_softmax rrelu scaled_dot_product_attention fractional_max_pool2d fractional_max_pool3d rand randn randint "
+    "randperm rand_like randn_like randint_like".split()
+)
 
 
 def read_ahead_or(model: Model, read: HostRead, fix: Fix | NoFix) -> Fix | NoFix:
@@ -72,12 +75,14 @@ def read_ahead(model: Model, site: Site, tensor: cst.BaseExpression, reader: str
     if made is None or not _computes(model, function, made):
         return NoFix.FORM
     found = passes_to(model, site, made)
-    grades = [_walked_twice(model, function, each) for each in found]
+    grades = [_grade(model, site, each, made) for each in found]
     if not grades or grades[0] is None:
         return NoFix.FORM
     if is_perhaps_scripted(model, site):
         return NoFix.SCRIPTED
-    passes, grade = next((one, each) for one, each in reversed([*zip(found, grades, strict=True)]) if each is not None)
+    # The outermost loop that is safe; where none is, the innermost one asks least.
+    safe = [each for each, grade in zip(found, grades, strict=True) if grade is Safety.SAFE]
+    passes, grade = (safe[-1], Safety.SAFE) if safe else (found[0], Safety.UNSAFE)
     if _may_write(model, function, passes, made):
         return NoFix.MAY_BE_WRITTEN
     if torch is None or not site.tree.lossless or not all(map(model.keeps_builtin, _BUILTINS)):
@@ -104,9 +109,49 @@ def read_ahead(model: Model, site: Site, tensor: cst.BaseExpression, reader: str
     )
     if changed is None:
         return NoFix.NO_ROOM
-    if surroundings.may_be_caught(model, site) or not _is_safe(model, function, passes, made):
-        grade = Safety.UNSAFE
     return Fix(_TITLE, grade, changed, _ASSUMES)
+
+
+def _grade(model: Model, site: Site, passes: Passes, made: ast.expr) -> Safety | None:
+    """The grade of reading before the loop; None if it has not all of its data, waits itself, or runs code."""
+    function = model.function_of(site)
+    parts = [each for whole in (made, *passes.expressions) for each in subtree(whole)]
+    read = model.ast_of(site.node)
+    but = {*parts, *([] if read is None else [read])}
+    walk = _walked_twice(model, function, passes)
+    seen = effects.of_loop_itself(model, function, passes.loop, but)._replace(lists=False, dicts=False)
+    if walk is None or _touches(model, function, passes, parts, seen) or _fills_itself(model, function, parts):
+        return None
+    if surroundings.may_be_caught(model, site) or rests_on_waits(model) or _may_end(model, site, passes):
+        return Safety.UNSAFE
+    if not all(_gives_data(model, function, each) for each in parts):
+        return Safety.UNSAFE
+    touched = _touches(model, function, passes, parts, effects.of_loop(model, function, passes.loop, but))
+    return Safety.UNSAFE if touched else walk
+
+
+def _fills_itself(model: Model, function: FunctionInfo, parts: list[ast.AST]) -> bool:
+    """Whether an entry is taken from a `defaultdict`, which has one more then."""
+    held = (each.value for each in parts if isinstance(each, ast.Subscript))
+    made = (made for each in held if isinstance(each, ast.Name) for made in model.bindings(function, each.id))
+    return any(isinstance(each, ast.Call) and last_name(each.func) == "defaultdict" for each in made)
+
+
+def _may_end(model: Model, site: Site, passes: Passes) -> bool:
+    """Whether a pass may end the program before it comes to the site, by an error of its own."""
+    ends = (each for each in subtree(passes.loop) if isinstance(each, (ast.Raise, ast.Assert)))
+    return any(model.source.offset(each.lineno, each.col_offset) < site.start for each in ends)
+
+
+def _touches(
+    model: Model, function: FunctionInfo, passes: Passes, parts: list[ast.AST], changed: effects.Effects
+) -> bool:
+    """Whether what the loop changes may be something that is evaluated before it."""
+    if changed.tensors or changed.attributes is None:
+        return True
+    named = {each.attr for each in parts if isinstance(each, ast.Attribute)}
+    lists, dicts = _uses(model, function, passes, parts)
+    return not named.isdisjoint(changed.attributes) or (changed.lists and lists) or (changed.dicts and dicts)
 
 
 def _computes(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
@@ -118,7 +163,7 @@ def _computes(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     if isinstance(node, ast.Call) and model.value_in(function, node.func).ref in _ASKS:
         return not node.keywords and all(_computes(model, function, each) for each in node.args)
     calls = (each for each in subtree(node) if isinstance(each, ast.Call))
-    if any((last_name(each.func) or "").startswith(_DRAWS) for each in calls):
+    if any(last_name(each.func) in _DRAWS for each in calls):
         return False
     return evaluating.only_computes(model, function, node)
 
@@ -182,8 +227,13 @@ def _call_there(model: Model, function: FunctionInfo, call: ast.Call) -> Safety 
     if called.ref in _WALKS and not call.keywords:
         grades = [_there(model, function, each) for each in call.args]
         return None if None in grades else _worst(grades)
-    if called.ref == "builtins.range" or called.ref in _LAY_OUT:
+    if called.ref == "builtins.range":
         return Safety.SAFE if all(_computes(model, function, each) for each in given) else None
+    if called.ref in _LAY_OUT:
+        named = all(_computes(model, function, each.value) for each in call.keywords if each.arg != "key")
+        grades = [_there(model, function, each) for each in call.args]
+        plain = named and not any(each.arg == "key" for each in call.keywords)
+        return None if None in grades or not plain else _worst(grades)
     if not isinstance(call.func, ast.Attribute) or given or called.function is not None:
         return None
     owner = call.func.value
@@ -342,14 +392,47 @@ def _spares(model: Model, function: FunctionInfo, node: ast.AST, keys: set[str])
     return isinstance(target, ast.Subscript) and model.value_in(function, target.value).kind is Kind.CONTAINER
 
 
-def _is_safe(model: Model, function: FunctionInfo, passes: Passes, made: ast.expr) -> bool:
-    """Whether the code shows that no pass changes what another one reads."""
-    parts = [each for whole in (made, *passes.expressions) for each in subtree(whole)]
-    if rests_on_waits(model) or not all(_gives_data(model, function, each) for each in parts):
+def _uses(model: Model, function: FunctionInfo, passes: Passes, parts: list[ast.AST]) -> tuple[bool, bool]:
+    """Whether what is evaluated looks into lists, and into dicts or sets, which other code may hold as well."""
+    looks = any(_looks_inside(model, function, each) for each in parts)
+    views = [each.func.value for each in parts if isinstance(each, ast.Call) and _is_view(each)]  # type: ignore[attr-defined]
+    dicts = any(not (isinstance(each, ast.Call) or _is_own(model, function, each)) for each in views)
+    walked = (each.iter for each in passes.clauses if isinstance(each, ast.For))
+    names = (each for whole in walked for each in _walked_names(whole))
+    lists = (not (model.value_in(function, each).is_tensor or _is_own(model, function, each)) for each in names)
+    return looks or any(lists), looks or dicts
+
+
+def _looks_inside(model: Model, function: FunctionInfo, node: ast.AST) -> bool:
+    """Whether a part of an expression takes an entry of a list or dict, asks for one, or for the length."""
+    if isinstance(node, ast.Subscript):
+        return not model.value_in(function, node.value).is_tensor
+    if isinstance(node, ast.Compare):
+        return any(isinstance(each, (ast.In, ast.NotIn)) for each in node.ops)
+    return isinstance(node, ast.Call) and last_name(node.func) == "len"
+
+
+def _is_view(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _VIEWS
+
+
+def _walked_names(node: ast.expr) -> list[ast.expr]:
+    """What an iterable walks, apart from views and ranges: `rows` and `x` of `enumerate(zip(rows, x))`."""
+    if isinstance(node, ast.Call):
+        is_view = isinstance(node.func, ast.Attribute) or last_name(node.func) == "range"
+        return [] if is_view else [part for each in node.args for part in _walked_names(each)]
+    return [] if isinstance(node, (ast.List, ast.Tuple)) else [node]
+
+
+def _is_own(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether it is a list or dict of this call alone: made by the function, or its `**kwargs`, and only looked at."""
+    if effects.is_fresh(model, function, node):
+        return True
+    given = function.arguments.kwarg if function.arguments is not None else None
+    if given is None or not isinstance(node, ast.Name) or node.id != given.arg:
         return False
-    known = set(parts)
-    calls = [each for each in subtree(passes.loop) if isinstance(each, ast.Call) and each not in known]
-    return all(changes_no_tensor(model, function, each) for each in calls)
+    uses = [each for each in function.parents if isinstance(each, ast.Name) and each.id == node.id]
+    return all(isinstance(function.parents[each], (ast.Attribute, ast.Subscript)) for each in uses)
 
 
 def _gives_data(model: Model, function: FunctionInfo, node: ast.AST) -> bool:

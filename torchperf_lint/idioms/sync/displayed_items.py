@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
-from torchperf_lint.idioms.harmless import changes_no_tensor
+from torchperf_lint.idioms import effects
 from torchperf_lint.idioms.scripting import is_perhaps_scripted
 from torchperf_lint.idioms.sync.reads import hot_reads
 from torchperf_lint.idioms.transfer.pinned_copies import rests_on_waits
@@ -56,8 +56,7 @@ def items_of_display(model: Model, read: HostRead) -> Fix | NoFix:
     changed = edits.together(defined(model, ITEMS, torch, model.statement_of(read.site.node)), around, *kept)
     if changed is None:
         return NoFix.NO_ROOM
-    calls = [each for each in subtree(meaning) if isinstance(each, ast.Call)]
-    known = not rests_on_waits(model) and all(changes_no_tensor(model, function, each) for each in calls)
+    known = not rests_on_waits(model) and not effects.of_code(model, function, subtree(meaning)).tensors
     return Fix(_TITLE, Safety.SAFE if known else Safety.UNSAFE, changed, _ASSUMES)
 
 

@@ -6,8 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
-from torchperf_lint.idioms import placing, surroundings, writes
-from torchperf_lint.idioms.harmless import loop_changes_no_tensor
+from torchperf_lint.idioms import effects, placing, surroundings, writes
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import names_bound_in
 from torchperf_lint.syntax import edits
@@ -60,7 +59,7 @@ def read_before_loop(model: Model, read: HostRead) -> Fix | NoFix:
     if changed is None:
         return NoFix.NO_ROOM
     is_known = value.is_tensor and not surroundings.may_be_caught(model, read.site)
-    kept = _is_own(model, read, tensor.id) or (is_known and loop_changes_no_tensor(model, function, loop))
+    kept = _is_own(model, read, tensor.id) or (is_known and not effects.of_loop(model, function, loop).tensors)
     return Fix(_TITLE, Safety.SAFE if kept and len(indices) == 1 else Safety.UNSAFE, changed, _ASSUMES)
 
 

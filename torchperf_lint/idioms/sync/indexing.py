@@ -145,6 +145,10 @@ def _may_be_mask(part: ast.expr, values: Mapping[ast.expr, Value]) -> bool:
     return is_formed and is_there and value.dtype is None and value.kind is not Kind.CONTAINER
 
 
+_JOINS = (ast.BitAnd, ast.BitOr, ast.BitXor)
+_MASKS = ("mask", "valid", "keep")
+
+
 def _name_of(part: ast.expr) -> str | None:
     """`mask` of `mask` and `~mask`."""
     inner = part.operand if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Invert) else part
@@ -152,14 +156,25 @@ def _name_of(part: ast.expr) -> str | None:
 
 
 def _joined_truth(part: ast.expr) -> ast.expr | None:
-    """The comparison in `valid & (labels >= 0)`: integers are not joined with truth values to be an index."""
-    if isinstance(part, ast.Compare):
-        return part
+    """The comparison in `pad_mask & (labels >= 0)`; joined with a number, or with labels, it gives integers."""
+    sides = [part.left, part.right] if isinstance(part, ast.BinOp) and isinstance(part.op, _JOINS) else []
+    truths = [each for side in sides for each in _truths(side)]
+    others = [side for side in sides if not _truths(side)]
+    plain = all((_name_of(each) or "").lower().endswith(_MASKS) for each in others)
+    return truths[0] if truths and plain else None
+
+
+def _truths(part: ast.expr) -> list[ast.expr]:
+    """The comparisons that an operand joins, or is."""
     if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Invert):
-        return _joined_truth(part.operand)
-    if isinstance(part, ast.BinOp) and isinstance(part.op, (ast.BitAnd, ast.BitOr, ast.BitXor)):
-        return _joined_truth(part.left) or _joined_truth(part.right)
-    return None
+        return _truths(part.operand)
+    if isinstance(part, ast.BinOp) and isinstance(part.op, _JOINS):
+        sides = [_truths(part.left), _truths(part.right)]
+        return [each for side in sides for each in side] if all(sides) else []
+    is_of_numbers = isinstance(part, ast.Compare) and all(
+        isinstance(each, (ast.Call, ast.Constant)) for each in (part.left, *part.comparators)
+    )
+    return [part] if isinstance(part, ast.Compare) and not is_of_numbers else []
 
 
 def taken_for_mask(indexed: Indexed, part: ast.expr) -> Because | None:

@@ -17,12 +17,18 @@ if TYPE_CHECKING:
 
 _DEFERRED = (ast.Lambda, ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp, ast.Yield, ast.YieldFrom, ast.Await)
 _LEAVE = (ast.Break, ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
+_BIND_OTHERWISE = (
+    *(ast.Try, ast.NamedExpr, ast.Match, ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef),
+    *(ast.ClassDef, ast.Global, ast.Nonlocal),
+)
 _BRANCHES = (ast.If, ast.For)
 _FILL = frozenset(
     "add append clear difference_update discard extend insert intersection_update pop popitem remove reverse "
     "setdefault sort symmetric_difference_update update".split()
 )
 """The methods that change a list, a set or a dict."""
+_CHANGE_ARGUMENTS = frozenset("shuffle copyto put place putmask fill_diagonal".split())
+"""Functions of libraries that change what they are given."""
 
 
 class Condition(NamedTuple):
@@ -155,13 +161,13 @@ def _repeated(
     stored = [each.id for each in inside if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)]
     if rebound in targets:
         stored.remove(str(rebound))
-    if any(isinstance(each, (*_LEAVE, ast.Try, ast.NamedExpr)) for each in inside):
+    if any(isinstance(each, (*_LEAVE, *_BIND_OTHERWISE)) for each in inside):
         return None
     names: dict[str, ast.expr] = {}
     needed = set[str]().union(*map(_names, (made, *passes.expressions))) & (set(stored) - targets)
     while needed:
         name = needed.pop()
-        if stored.count(name) != 1 or name not in bound:
+        if stored.count(name) != 1 or name not in bound or not _is_used_behind(inside, name, bound[name]):
             return None
         names[name] = bound[name]
         needed |= (_names(bound[name]) & (set(stored) - targets)) - set(names)
@@ -171,15 +177,27 @@ def _repeated(
     evaluated = [made, *passes.expressions]
     if any(model.may_be_rebound(name) for each in evaluated for name in _names(each)):
         return None
-    paths = {path for each in evaluated for path in paths_in(each)}
     walked = _walked_entries(passes)
-    is_changed = any(
-        _overlap(path, other)
-        for path, key in _changed(passes.loop)
-        for other in paths
-        if not (path == other and key is not None and key == walked.get(path))
-    )
-    return None if is_changed else passes
+    others = [each for each in evaluated if each not in walked.values()]
+    paths = {path for each in others for path in paths_in(each)}
+    for path, key in _changed(passes.loop):
+        if any(_overlap(path, other) for other in paths):
+            return None
+        if any(_overlap(path, dotted_owner(call)) and (path, key) != known for known, call in walked.items()):
+            return None
+    return passes
+
+
+def dotted_owner(call: ast.Call) -> str:
+    """`parts` of `parts.items()`."""
+    return dotted(call.func.value) or "" if isinstance(call.func, ast.Attribute) else ""
+
+
+def _is_used_behind(inside: list[ast.AST], name: str, made: ast.expr) -> bool:
+    """Whether a pass uses a name only behind its assignment, so that it never has what an earlier pass bound to it."""
+    end = (made.end_lineno or made.lineno, made.end_col_offset or 0)
+    loads = (each for each in inside if isinstance(each, ast.Name) and each.id == name)
+    return all((each.lineno, each.col_offset) >= end for each in loads if isinstance(each.ctx, ast.Load))
 
 
 def _binds_before_use(passes: Passes) -> bool:
@@ -199,9 +217,9 @@ def _binds_before_use(passes: Passes) -> bool:
     return True
 
 
-def _walked_entries(passes: Passes) -> dict[str, str]:
-    """By the path of each dict that a clause walks by its items, the name of the key: writing to that entry is fine."""
-    found: dict[str, str] = {}
+def _walked_entries(passes: Passes) -> dict[tuple[str, str], ast.Call]:
+    """By path and key, the calls `parts.items()` that a clause walks: a pass may set the entry that it has taken."""
+    found: dict[tuple[str, str], ast.Call] = {}
     for each in passes.clauses:
         if not isinstance(each, ast.For) or not isinstance(each.target, ast.Tuple):
             continue
@@ -209,7 +227,7 @@ def _walked_entries(passes: Passes) -> dict[str, str]:
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "items":
             path = dotted(call.func.value)
             if path is not None and isinstance(key, ast.Name):
-                found[path] = key.id
+                found[path, key.id] = call
     return found
 
 
@@ -227,6 +245,8 @@ def _changed(loop: ast.For) -> Iterator[tuple[str, str | None]]:
             writes = name in _FILL or (name.endswith("_") and not name.endswith("__"))
             if writes and path is not None:
                 yield path, None
+            if name in _CHANGE_ARGUMENTS:
+                yield from ((path, None) for each in node.args for path in paths_in(each))
 
 
 def paths_in(node: ast.expr) -> Iterator[str]:

@@ -41,7 +41,8 @@ def of_method(base: Value, name: str, arguments: Sequence[Value]) -> Value:
     """The result of a method of an array, or of a generator, which has the functions that draw."""
     if f"numpy.random.{name}" in (*numpy_api.GIVE_DIMENSIONS, *numpy_api.POSITION_OF_SIZE):
         return of_function(f"numpy.random.{name}", arguments, {})
-    if name in numpy_api.FLATTEN or (name == "reshape" and arguments):
+    shapes = [each for each in arguments if each.kind is not Kind.CONTAINER or each.items]  # `()` is no dimension
+    if name in numpy_api.FLATTEN or (name == "reshape" and shapes):
         return ARRAY
     return base if name in numpy_api.KEEP_DIMENSIONS else _EITHER
 

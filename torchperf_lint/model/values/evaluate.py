@@ -279,7 +279,7 @@ class Evaluator:
         if left.holds_tensors or right.holds_tensors:
             return tensor_from([left, right], true_division=isinstance(operator, ast.Div))
         if Kind.NUMPY in (left.kind, right.kind):
-            return arrays.joined(left, right)
+            return arrays.joined(*() if isinstance(operator, ast.MatMult) else (left, right))
         if left.kind is Kind.NUMBER and right.kind is Kind.NUMBER:
             whole = left.dtype == right.dtype == "int" and isinstance(operator, _WHOLE_OPERATORS)
             return INTEGER if whole else NUMBER

@@ -95,7 +95,9 @@ def _combined_dtype(operands: list[Value], tensors: list[Value], true_division: 
     if true_division:
         return "float" if None not in dtypes else None
     if len(dtypes) == 1 and all(o.holds_tensors or o.dtype == "int" for o in operands):
-        return dtypes.pop()
+        dtype = dtypes.pop()
+        # A truth value and a whole number of Python's are whole numbers together.
+        return "int64" if dtype == "bool" and len(tensors) < len(operands) else dtype
     return None
 
 

@@ -1,0 +1,289 @@
+"""What code changes: tensors, lists, dicts and sets, attributes. What is not shown to leave them alone may do all."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.idioms import evaluating, writes
+from torchperf_lint.knowledge.torch_api import FACTORIES, LIKE_FACTORIES
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.handles import ClassInfo, last_name
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from torchperf_lint.model import Model, Value
+    from torchperf_lint.model.handles import FunctionInfo
+
+_DEPTH = 3
+"""How many calls deep functions of the project are looked into; what they call below may change anything."""
+_BUILTINS = frozenset(
+    "abs all any bool dict divmod enumerate float int isinstance len list max min next pow print range repr reversed "
+    "round set sorted str sum tuple type zip".split()
+)
+"""Builtins that run no code of the project but what their arguments define."""
+_LIBRARIES = ("math.", "logging.", "collections.", "time.", "random.", "numpy.")
+_CHANGE_ARGUMENTS = frozenset("shuffle copyto put place putmask fill_diagonal at seed".split())
+"""Functions of these libraries that change what they are given."""
+_GET = frozenset(
+    "copy count endswith format get index items join keys lower rsplit split startswith strip title upper values "
+    "write".split()
+)
+_FILL_LISTS = frozenset("append appendleft clear extend insert pop popleft remove reverse rotate sort".split())
+_FILL_DICTS = frozenset(
+    "add clear difference_update discard intersection_update pop popitem remove setdefault "
+    "symmetric_difference_update update".split()
+)
+_FRESH = frozenset(
+    {*(f"builtins.{name}" for name in ("dict", "list", "set")), "collections.defaultdict", "collections.OrderedDict"}
+    | {"collections.Counter", "collections.deque"}
+)
+_GRAD_MODES = frozenset({"torch.no_grad", "torch.inference_mode", "torch.enable_grad"})
+_PLAIN_DECORATORS = frozenset({"staticmethod", "classmethod", "no_grad", "inference_mode"})
+_STOPS = (ast.Await, ast.Yield, ast.YieldFrom, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom)
+
+
+class Effects(NamedTuple):
+    """What code may change; `attributes` are the names of those that it sets, of whatever object."""
+
+    tensors: bool = False
+    lists: bool = False
+    dicts: bool = False
+    attributes: frozenset[str] | None = frozenset()  # None: any
+
+    def joined(self, other: Effects) -> Effects:
+        """The effects of both."""
+        known = None
+        if self.attributes is not None and other.attributes is not None:
+            known = self.attributes | other.attributes
+        return Effects(self.tensors or other.tensors, self.lists or other.lists, self.dicts or other.dicts, known)
+
+
+NOTHING = Effects()
+ANYTHING = Effects(tensors=True, lists=True, dicts=True, attributes=None)
+_TENSORS, _LISTS, _DICTS = Effects(tensors=True), Effects(lists=True), Effects(dicts=True)
+_ENTRIES = Effects(lists=True, dicts=True)
+
+
+def of_code(
+    model: Model, function: FunctionInfo, code: Iterable[ast.AST], but: Collection[ast.AST] = (), depth: int = _DEPTH
+) -> Effects:
+    """The effects of nodes of a function, each by itself; those in `but` are left out."""
+    found = NOTHING
+    for node in code:
+        if node not in but:
+            found = found.joined(_of_node(model, function, node, depth))
+            if found == ANYTHING:
+                break
+    return found
+
+
+def of_loop(model: Model, function: FunctionInfo, loop: ast.stmt, but: Collection[ast.AST] = ()) -> Effects:
+    """The effects of the passes of a loop."""
+    return of_code(model, function, subtree(loop), but)
+
+
+def of_loop_itself(model: Model, function: FunctionInfo, loop: ast.stmt, but: Collection[ast.AST] = ()) -> Effects:
+    """The effects of what the loop does without the functions that it calls: what is seen to change."""
+    code = [each for each in subtree(loop) if not isinstance(each, ast.Call) or _is_of_container(model, function, each)]
+    return of_code(model, function, code, but)
+
+
+def _is_of_container(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
+    is_method = isinstance(call.func, ast.Attribute)
+    return is_method and model.value_in(function, call.func.value).kind is Kind.CONTAINER  # type: ignore[attr-defined]
+
+
+def of_call(model: Model, function: FunctionInfo, call: ast.Call, depth: int = _DEPTH) -> Effects:
+    """The effects of a call, apart from those of its arguments."""
+    called = model.value_in(function, call.func)
+    if called.kind is Kind.CLASS and isinstance(called.cls, ClassInfo):
+        return _of_making(model, called.cls, depth)
+    if called.function is not None:
+        return _of_function(model, called.function, depth)
+    if called.cls is None and called.kind is Kind.LIBRARY:
+        given = [*call.args, *(each.value for each in call.keywords)]
+        is_plain = not any(_is_own(model.value_in(function, each)) for each in given)
+        return _of_library(called.ref or "", call) if is_plain else ANYTHING
+    return _of_method(model, function, call) if isinstance(call.func, ast.Attribute) else ANYTHING
+
+
+def _of_library(ref: str, call: ast.Call) -> Effects:
+    if ref.startswith("builtins."):
+        plain = ref.removeprefix("builtins.") in _BUILTINS and not any(each.arg == "key" for each in call.keywords)
+        return NOTHING if plain else ANYTHING
+    if ref.startswith(_LIBRARIES):
+        return _ENTRIES if ref.rpartition(".")[2] in _CHANGE_ARGUMENTS else NOTHING
+    return NOTHING if ref in _GRAD_MODES or writes.only_computes(ref, call) else ANYTHING
+
+
+def _of_method(model: Model, function: FunctionInfo, call: ast.Call) -> Effects:
+    assert isinstance(call.func, ast.Attribute)
+    owner, name = model.value_in(function, call.func.value), call.func.attr
+    if owner.holds_tensors:
+        return NOTHING if evaluating.is_plain_method(call) else ANYTHING
+    if owner.cls is not None or owner.kind not in (Kind.CONTAINER, Kind.STRING):
+        return ANYTHING
+    if name in _GET or is_fresh(model, function, call.func.value):
+        return NOTHING if name in _GET | _FILL_LISTS | _FILL_DICTS else ANYTHING
+    if name not in _FILL_LISTS | _FILL_DICTS:
+        return ANYTHING
+    return Effects(lists=name in _FILL_LISTS, dicts=name in _FILL_DICTS)
+
+
+def _of_making(model: Model, cls: ClassInfo, depth: int) -> Effects:
+    """The effects of making an object; what its `__init__` sets are attributes of the new one."""
+    made = model.method(cls, "__init__")
+    lineage = model.lineage(cls)
+    if any(each.node.decorator_list or each.node.keywords or "__new__" in each.methods for each in lineage):
+        return ANYTHING
+    if made is None:
+        return NOTHING if not cls.node.bases else ANYTHING
+    effects = _of_function(model, made, depth)
+    return effects if effects.attributes is None else effects._replace(attributes=frozenset())
+
+
+def _of_function(model: Model, function: FunctionInfo, depth: int) -> Effects:
+    if depth == 0 or not isinstance(function.node, ast.FunctionDef):
+        return ANYTHING
+    if any(last_name(_called(each)) not in _PLAIN_DECORATORS for each in function.decorators):
+        return ANYTHING
+    home = model.home(function)
+    if function.cls is not None and _is_overridden(home, function):
+        return ANYTHING
+    return of_code(home, function, function.nodes, depth=depth - 1)
+
+
+def _called(decorator: ast.expr) -> ast.expr:
+    return decorator.func if isinstance(decorator, ast.Call) else decorator
+
+
+def _is_overridden(model: Model, function: FunctionInfo) -> bool:
+    """Whether a class of the file, or of one next to it, has another method of that name in its place."""
+    return any(
+        cls is not function.cls and function.cls in each.lineage(cls)
+        for each in model.with_neighbours
+        for cls in each.classes_with(function.name)
+    )
+
+
+def _of_node(model: Model, function: FunctionInfo, node: ast.AST, depth: int) -> Effects:
+    if isinstance(node, ast.Call):
+        return of_call(model, function, node, depth)
+    if isinstance(node, ast.AugAssign):
+        return _of_update(model, function, node.target)
+    if isinstance(node, ast.Attribute):
+        return _of_attribute(model, function, node)
+    if isinstance(node, ast.Subscript):
+        return _of_subscript(model, function, node)
+    if isinstance(node, (ast.BinOp, ast.Compare, ast.UnaryOp, ast.FormattedValue, ast.For, ast.withitem)):
+        parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
+        return ANYTHING if any(_is_own(model.value_in(function, each)) for each in parts) else NOTHING
+    return ANYTHING if isinstance(node, _STOPS) else NOTHING
+
+
+def _is_own(value: Value) -> bool:
+    """Whether a value is an object of a class of the project, whose operators and texts may be code of the project."""
+    return value.kind is Kind.INSTANCE and (value.cls is not None or bool(value.among))
+
+
+def _of_update(model: Model, function: FunctionInfo, target: ast.expr) -> Effects:
+    """The effects of `x += y` itself; those of setting an attribute or an entry are those of its target."""
+    kind = model.value_in(function, target).kind
+    if kind in (Kind.NUMBER, Kind.STRING):
+        return NOTHING
+    if kind is Kind.CONTAINER:
+        return NOTHING if is_fresh(model, function, target) else _ENTRIES
+    holder = target.value if isinstance(target, ast.Subscript) else target
+    return NOTHING if _is_new_tensor(model, function, holder) else ANYTHING
+
+
+def _of_attribute(model: Model, function: FunctionInfo, node: ast.Attribute) -> Effects:
+    if evaluating.runs_a_property(model, function, node):
+        return ANYTHING
+    if isinstance(node.ctx, ast.Load):
+        return NOTHING
+    return Effects(tensors=node.attr in ("data", "grad"), attributes=frozenset({node.attr}))
+
+
+def _of_subscript(model: Model, function: FunctionInfo, node: ast.Subscript) -> Effects:
+    held = model.value_in(function, node.value)
+    if held.cls is not None or held.among:
+        return ANYTHING
+    if isinstance(node.ctx, ast.Load) or is_fresh(model, function, node.value):
+        return NOTHING
+    if held.kind in (Kind.CONTAINER, Kind.NUMPY):
+        return _ENTRIES
+    if not held.holds_tensors:
+        return ANYTHING
+    return NOTHING if _is_new_tensor(model, function, node.value) else _TENSORS
+
+
+def _is_new_tensor(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether a name holds a tensor that the function makes, and of which nothing else has a part."""
+    if not isinstance(node, ast.Name) or not model.value_in(function, node).is_tensor:
+        return False
+    return model.remember(("new tensor", function, node.id), lambda: _has_no_views(model, function, node.id))
+
+
+def _has_no_views(model: Model, function: FunctionInfo, name: str) -> bool:
+    made = model.all_bindings(function, name)
+    new = bool(made) and all(_fills_memory(model, function, each) for each in made)
+    uses = [each for each in function.parents if isinstance(each, ast.Name) and each.id == name]
+    return new and all(_gives_no_view(function, each) for each in uses)
+
+
+def _fills_memory(model: Model, function: FunctionInfo, made: ast.expr) -> bool:
+    ref = model.value_in(function, made.func).ref if isinstance(made, ast.Call) else None
+    return ref in FACTORIES | LIKE_FACTORIES
+
+
+def _gives_no_view(function: FunctionInfo, use: ast.Name) -> bool:
+    parent = function.parents[use]
+    if not isinstance(use.ctx, ast.Load):
+        return isinstance(parent, (ast.Assign, ast.AugAssign))
+    if isinstance(parent, ast.Subscript):
+        return not isinstance(parent.ctx, ast.Load)
+    return isinstance(parent, (ast.Return, ast.BinOp, ast.Compare))
+
+
+def is_fresh(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether a name holds a list or dict that the function makes, and that no other name or object holds, too."""
+    if not isinstance(node, ast.Name):
+        return False
+    return model.remember(("fresh", function, node.id), lambda: _is_only_one(model, function, node.id))
+
+
+def _is_only_one(model: Model, function: FunctionInfo, name: str) -> bool:
+    made = model.all_bindings(function, name)
+    fresh = bool(made) and all(_makes_container(model, function, each) for each in made)
+    uses = [each for each in function.parents if isinstance(each, ast.Name) and each.id == name]
+    return fresh and all(_leaves_alone(model, function, each) for each in uses)
+
+
+def _makes_container(model: Model, function: FunctionInfo, made: ast.expr) -> bool:
+    if isinstance(made, (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)):
+        return True
+    return isinstance(made, ast.Call) and model.value_in(function, made.func).ref in _FRESH
+
+
+def _leaves_alone(model: Model, function: FunctionInfo, use: ast.Name) -> bool:
+    """Whether a use of the name gives what it holds to no other name, object or function."""
+    parent = function.parents[use]
+    if isinstance(parent, ast.Tuple):  # `rows, sums = [], {}`, and `return loss, sums`
+        parent = function.parents[parent]
+        if isinstance(use.ctx, ast.Load):
+            return isinstance(parent, ast.Return)
+        return isinstance(parent, ast.Assign) and isinstance(parent.value, ast.Tuple) and len(parent.targets) == 1
+    if not isinstance(use.ctx, ast.Load):
+        return isinstance(parent, ast.Assign) and len(parent.targets) == 1
+    if isinstance(parent, (ast.Attribute, ast.Compare, ast.Return, ast.FormattedValue)):
+        return True
+    if isinstance(parent, (ast.Subscript, ast.For, ast.comprehension)):
+        return use is not (parent.slice if isinstance(parent, ast.Subscript) else parent.target)
+    if isinstance(parent, ast.Call):
+        ref = model.value_in(function, parent.func).ref or ""
+        return parent.func is not use and ref.removeprefix("builtins.") in _BUILTINS - {"next"}
+    return False
