@@ -92,6 +92,7 @@ def test_what_a_fixed_program_prints_is_judged_by_its_lines(script: ModuleType) 
     assert fixes.verdict_of(printed, "0.12\n3", "0.13\n3") == fixes.ROUNDED
     assert fixes.verdict_of(printed, "0.12\n3", "0.13\n4") == fixes.DIFFERENT
     assert fixes.verdict_of(printed, "0.12 in 1.5s\n3 ms", "0.12 in 2.5s\n4 ms") == fixes.SAME
+    assert fixes.verdict_of(printed, "loss 1  time: 0.11\n3", "loss 1  time: 0.19\n3") == fixes.SAME
     assert fixes.verdict_of([fixes.Difference(fixes.PRINTED, "", "")], "a", "a\nb") == fixes.DIFFERENT
 
 
@@ -107,4 +108,9 @@ def test_totals_tell_what_the_fixes_leave(script: ModuleType) -> None:
         "  they print the same: 2, other last digits: 0, something else: 0, no longer run: 0",
         "--unsafe-fixes leaves 7 waits per step: 30% less, 38% in the mean of the programs; 1 are left as they were",
         "  they print the same: 0, other last digits: 1, something else: 0, no longer run: 1",
+    ]
+    own = [rows[0]._replace(inherent=2.0), rows[1]]
+    assert [line for line in fixes.told(own) if "own" in line] == [
+        "  without the waits of torch's own: 50% less in the mean",
+        "  without the waits of torch's own: 75% less in the mean",
     ]

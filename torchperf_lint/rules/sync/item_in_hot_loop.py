@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, NoFix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.sync.ahead import read_ahead_or
 from torchperf_lint.idioms.sync.bound import bound_name, bounds_where_given, read_where_needed
@@ -38,22 +38,26 @@ def item_in_hot_loop(model: Model) -> Iterator[Finding]:
     for read in hot_reads(model):
         if read.role not in (Sink.OTHER, Sink.CONDITION) or is_action(model, read.site, read.tensor, read.hot_path):
             continue
-        name = bound_name(read)
-        if read.role is Sink.CONDITION or bounds_where_given(model, read) or (name and _steers(model, read, name)):
-            fix = read_ahead_or(model, read, NoFix.NEEDED_IN_THE_STEP)
-            if isinstance(fix, NoFix):
-                continue  # the host needs it, there and then
-        else:
-            fix = read_where_needed(model, read)
+        fix, name = read_ahead_or(model, read, NoFix.NEEDED_IN_THE_STEP), bound_name(read)
         if isinstance(fix, NoFix):
-            start = read.site.start
-            fix = coalesced_fixes(model).get(start) or read_side_by_side(model).get(start) or fix
-            fix = read_ahead_or(model, read, fix)
-        if isinstance(fix, NoFix):
-            shown = items_of_display(model, read)
-            fix = fix if isinstance(shown, NoFix) else shown
+            if read.role is Sink.CONDITION or bounds_where_given(model, read):
+                continue
+            if name and _steers(model, read, name):
+                continue
+            fix = _own_fix(model, read)
         fields = {"read": model.brief(read.site.node), "where": read.hot_path.where}
         yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
+
+
+def _own_fix(model: Model, read: HostRead) -> Fix | NoFix:
+    """The fix of a read that no loop repeats within the step, or whose loop cannot be read ahead."""
+    fix, start = read_where_needed(model, read), read.site.start
+    if isinstance(fix, NoFix):
+        fix = coalesced_fixes(model).get(start) or read_side_by_side(model).get(start) or fix
+    if isinstance(fix, NoFix):
+        shown = items_of_display(model, read)
+        fix = fix if isinstance(shown, NoFix) else shown
+    return fix
 
 
 def _steers(model: Model, read: HostRead, name: str) -> bool:
