@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,13 @@ def state(tmp_path_factory, monkeypatch) -> Path:
     folder = tmp_path_factory.mktemp("state")
     monkeypatch.setenv("LOCALAPPDATA" if os.name == "nt" else "XDG_STATE_HOME", str(folder))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def clock(request, monkeypatch) -> None:
+    """A clock by which the next state is never shown in the second of the one before, but for tests about that."""
+    if "real_time" not in request.keywords:
+        monkeypatch.setattr(states, "time", types.SimpleNamespace(time=lambda: 0.0, sleep=time.sleep))
 
 
 def left(state: Path) -> list[Path]:
@@ -202,6 +210,7 @@ def test_a_file_that_may_not_be_written_is_told_and_the_others_are_fixed(checked
     assert "a.py: error: cannot be written: the file is read-only\n" in err
 
 
+@pytest.mark.real_time
 def test_states_of_one_size_are_not_taken_for_each_other(checked):
     """Python would take the byte code of a module for valid by its size and the second of its time."""
     for name in "abcd":
@@ -213,6 +222,7 @@ def test_states_of_one_size_are_not_taken_for_each_other(checked):
     assert texts() == {"a.py": fixed, "b.py": fixed, "c.py": x, "d.py": y}
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize("between", [False, True], ids=["as-shown", "written-in-between"])
 def test_no_state_is_shown_in_the_second_of_the_one_before(tmp_path, monkeypatch, between):
     monkeypatch.chdir(tmp_path)

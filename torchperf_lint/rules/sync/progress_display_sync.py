@@ -40,9 +40,8 @@ def progress_display_sync(model: Model) -> Iterator[Finding]:
         if site.rows in reported:
             continue
         reported.add(site.rows)
-        statement = model.statement_of(site.node)
         fields = {"read": model.brief(site.node), "where": where, "used": used}
-        ahead = all_read_ahead(model, [read for read in reads if model.statement_of(read.site.node) is statement])
+        ahead = all_read_ahead(model, [read for read in reads if read.site.tree is site.tree])
         yield Finding(site, because, ahead if isinstance(ahead, Fix) else _every_n_steps(model, site), fields)
 
 
