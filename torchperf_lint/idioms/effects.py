@@ -67,28 +67,45 @@ _TENSORS, _LISTS, _DICTS = Effects(tensors=True), Effects(lists=True), Effects(d
 _ENTRIES = Effects(lists=True, dicts=True)
 
 
-def of_code(
-    model: Model, function: FunctionInfo, code: Iterable[ast.AST], but: Collection[ast.AST] = (), depth: int = _DEPTH
-) -> Effects:
-    """The effects of nodes of a function, each by itself; those in `but` are left out."""
+def of_code(model: Model, function: FunctionInfo, code: Iterable[ast.AST], depth: int = _DEPTH) -> Effects:
+    """The effects of nodes of a function, each by itself."""
     found = NOTHING
     for node in code:
-        if node not in but:
-            found = found.joined(_of_node(model, function, node, depth))
-            if found == ANYTHING:
-                break
+        found = found.joined(_of_node(model, function, node, depth))
+        if found == ANYTHING:
+            break
     return found
 
 
 def of_loop(model: Model, function: FunctionInfo, loop: ast.stmt, but: Collection[ast.AST] = ()) -> Effects:
-    """The effects of the passes of a loop."""
-    return of_code(model, function, subtree(loop), but)
+    """The effects of the passes of a loop, without those of the nodes in `but`."""
+    return _joined(each for node, each in _by_node(model, function, loop) if node not in but)
 
 
 def of_loop_itself(model: Model, function: FunctionInfo, loop: ast.stmt, but: Collection[ast.AST] = ()) -> Effects:
     """The effects of what the loop does without the functions that it calls: what is seen to change."""
-    code = [each for each in subtree(loop) if not isinstance(each, ast.Call) or _is_of_container(model, function, each)]
-    return of_code(model, function, code, but)
+    return _joined(
+        each
+        for node, each in _by_node(model, function, loop)
+        if node not in but and (not isinstance(node, ast.Call) or _is_of_container(model, function, node))
+    )
+
+
+def _by_node(model: Model, function: FunctionInfo, loop: ast.stmt) -> list[tuple[ast.AST, Effects]]:
+    """The parts of a loop that have effects."""
+
+    def found() -> list[tuple[ast.AST, Effects]]:
+        each_one = ((node, _of_node(model, function, node, _DEPTH)) for node in subtree(loop))
+        return [(node, effects) for node, effects in each_one if effects != NOTHING]
+
+    return model.remember(("effects", loop), found)
+
+
+def _joined(several: Iterable[Effects]) -> Effects:
+    found = NOTHING
+    for each in several:
+        found = found.joined(each)
+    return found
 
 
 def _is_of_container(model: Model, function: FunctionInfo, call: ast.Call) -> bool:

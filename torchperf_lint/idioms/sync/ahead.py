@@ -72,9 +72,9 @@ def read_ahead(model: Model, site: Site, tensor: cst.BaseExpression, reader: str
     `tensor` is what the site reads, by `item`, `float` or `int`.
     """
     made, function, torch = model.ast_of(tensor), model.function_of(site), model.name_of("torch", site)
-    if made is None or not _computes(model, function, made):
+    found = [] if made is None else passes_to(model, site, made)
+    if made is None or not found or not _computes(model, function, made):
         return NoFix.FORM
-    found = passes_to(model, site, made)
     grades = [_grade(model, site, each, made) for each in found]
     if not grades or grades[0] is None:
         return NoFix.FORM

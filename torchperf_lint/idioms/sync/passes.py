@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.domain.frequency import LoopKind
@@ -29,6 +30,29 @@ _FILL = frozenset(
 """The methods that change a list, a set or a dict."""
 _CHANGE_ARGUMENTS = frozenset("shuffle copyto put place putmask fill_diagonal".split())
 """Functions of libraries that change what they are given."""
+
+
+class _Inside(NamedTuple):
+    """What stands in a loop: how often it binds each name, where it first takes it, and what it stores to or fills."""
+
+    ends_or_binds: bool  # by a jump out of it, or in a way that is not looked into
+    stored: Counter[str]
+    first_load: dict[str, tuple[int, int]]
+    changed: list[tuple[str, str | None]]
+
+    @classmethod
+    def of(cls, loop: ast.For) -> _Inside:
+        """All of it, from one walk."""
+        nodes = list(subtree(loop))
+        names = [each for each in nodes if isinstance(each, ast.Name)]
+        loads: dict[str, tuple[int, int]] = {}
+        for each in names:
+            if isinstance(each.ctx, ast.Load):
+                place = each.lineno, each.col_offset
+                loads[each.id] = min(place, loads.get(each.id, place))
+        ends = any(isinstance(each, (*_LEAVE, *_BIND_OTHERWISE)) for each in nodes)
+        stored = Counter(each.id for each in names if not isinstance(each.ctx, ast.Load))
+        return cls(ends, stored, loads, list(_changed(loop)))
 
 
 class Condition(NamedTuple):
@@ -69,7 +93,9 @@ def passes_to(model: Model, site: Site, made: ast.expr) -> list[Passes]:
     by one plain assignment on the way.
     """
     function, node = model.function_of(site), model.ast_of(site.node)
-    statement = model.statement_of(site.node)
+    statement, nearest = model.statement_of(site.node), next(iter(model.place(site.node).loops()), None)
+    if not isinstance(nearest, ast.For) or model.loop_info(nearest).kind is not LoopKind.OTHER:
+        return []
     inner = None if node is None else _conditions_within(function, node, statement)
     if inner is None:
         return []
@@ -157,22 +183,22 @@ def _repeated(
 
     `bound` has what is assigned on the way, `rebound` is the name that the site's own statement binds.
     """
-    targets, inside = passes.targets, list(subtree(passes.loop))
-    stored = [each.id for each in inside if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)]
-    if rebound in targets:
-        stored.remove(str(rebound))
-    if any(isinstance(each, (*_LEAVE, *_BIND_OTHERWISE)) for each in inside):
+    targets, inside = passes.targets, model.remember(("inside", passes.loop), lambda: _Inside.of(passes.loop))
+    if inside.ends_or_binds:
         return None
+    stored = inside.stored
+    if rebound in targets:
+        stored = stored - Counter([rebound])
     names: dict[str, ast.expr] = {}
     needed = set[str]().union(*map(_names, (made, *passes.expressions))) & (set(stored) - targets)
     while needed:
         name = needed.pop()
-        if stored.count(name) != 1 or name not in bound or not _is_used_behind(inside, name, bound[name]):
+        if stored[name] != 1 or name not in bound or not _is_used_behind(inside, name, bound[name]):
             return None
         names[name] = bound[name]
         needed |= (_names(bound[name]) & (set(stored) - targets)) - set(names)
     passes = passes._replace(names=names)
-    if any(stored.count(each) != 1 for each in targets) or not _binds_before_use(passes):
+    if any(stored[each] != 1 for each in targets) or not _binds_before_use(passes):
         return None
     evaluated = [made, *passes.expressions]
     if any(model.may_be_rebound(name) for each in evaluated for name in _names(each)):
@@ -180,7 +206,7 @@ def _repeated(
     walked = _walked_entries(passes)
     others = [each for each in evaluated if each not in walked.values()]
     paths = {path for each in others for path in paths_in(each)}
-    for path, key in _changed(passes.loop):
+    for path, key in inside.changed:
         if any(_overlap(path, other) for other in paths):
             return None
         if any(_overlap(path, dotted_owner(call)) and (path, key) != known for known, call in walked.items()):
@@ -193,11 +219,10 @@ def dotted_owner(call: ast.Call) -> str:
     return dotted(call.func.value) or "" if isinstance(call.func, ast.Attribute) else ""
 
 
-def _is_used_behind(inside: list[ast.AST], name: str, made: ast.expr) -> bool:
+def _is_used_behind(inside: _Inside, name: str, made: ast.expr) -> bool:
     """Whether a pass uses a name only behind its assignment, so that it never has what an earlier pass bound to it."""
     end = (made.end_lineno or made.lineno, made.end_col_offset or 0)
-    loads = (each for each in inside if isinstance(each, ast.Name) and each.id == name)
-    return all((each.lineno, each.col_offset) >= end for each in loads if isinstance(each.ctx, ast.Load))
+    return inside.first_load.get(name, end) >= end
 
 
 def _binds_before_use(passes: Passes) -> bool:
