@@ -35,6 +35,9 @@ MODEL_ENDINGS = ("_model", "_net", "_network", "_encoder", "_decoder")
 MAKERS = re.compile(r"_?(?:build|make|create|get|load|init|setup|prepare|wrap|unwrap|save|compile)_")
 """Verbs before `_model`, `_optimizer` and the like: a function that modifies one, or returns one."""
 
+SETTINGS = frozenset("args cfg config conf hparams opt options params settings".split())
+"""Names for what a program is told on its command line or in a file."""
+
 CRITERION_NAMES = frozenset("criterion loss_fn loss_func criteria loss_function objective lossfn".split())
 CRITERION_ENDINGS = ("_criterion", "_loss_fn", "_loss_func")
 OPTIMIZER_NAMES = frozenset("optimizer optim opt optimizers optimizerG optimizerD optimizer_g optimizer_d".split())

@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions
-from torchperf_lint.model.handles import last_name
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.handles import last_name, names_in
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.handles import ClassInfo, FunctionInfo
 
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
+_AS_DICT = frozenset({"vars", "asdict", "to_dict", "as_dict", "model_dump"})
 _MAY_HOLD = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr, ast.Attribute, ast.Tuple, ast.keyword)
 
 
@@ -32,8 +34,38 @@ def readers_take_numbers_alone(model: Model) -> bool:
 
 
 def _takes_numbers_alone(model: Model) -> bool:
-    owners = (model.function_of(site).cls for site in model.calls("builtins.round", "json.dump", "json.dumps"))
-    return any(owner is None or "update" not in owner.methods for owner in owners)
+    for site in model.calls("builtins.round", "json.dump", "json.dumps"):
+        owner, call = model.function_of(site).cls, model.ast_of(site.node)
+        if owner is not None and "update" in owner.methods:
+            continue
+        given = call.args[0] if isinstance(call, ast.Call) and call.args else None
+        if given is None or not _comes_from_elsewhere(model, model.function_of(site), given):
+            return True
+    return False
+
+
+def _comes_from_elsewhere(model: Model, function: FunctionInfo, given: ast.expr) -> bool:
+    """Whether what is rounded or written is a number already, an element of a list of numbers, or the settings."""
+    if model.value_in(function, given).kind is Kind.NUMBER:
+        return True
+    if isinstance(given, ast.Call):
+        owner = given.func.value if isinstance(given.func, ast.Attribute) else next(iter(given.args), None)
+        return last_name(given.func) in _AS_DICT and (last_name(owner) if owner else None) in conventions.SETTINGS
+    walks = (each for each in function.nodes if isinstance(each, (ast.For, ast.comprehension)))
+    lists = [
+        _taken_from(each, given.id)
+        for each in walks
+        if isinstance(given, ast.Name) and given.id in names_in(each.target)
+    ]
+    return bool(lists) and all(isinstance(each, ast.Call) and last_name(each.func) == "tolist" for each in lists)
+
+
+def _taken_from(walk: ast.For | ast.comprehension, name: str) -> ast.expr:
+    """`weights.tolist()` of `for name, weight in zip(names, weights.tolist())`."""
+    names = walk.target.elts if isinstance(walk.target, ast.Tuple) else []
+    zipped = walk.iter.args if isinstance(walk.iter, ast.Call) and last_name(walk.iter.func) == "zip" else []
+    pairs = zip(names, zipped, strict=False)
+    return next((part for each, part in pairs if isinstance(each, ast.Name) and each.id == name), walk.iter)
 
 
 def only_adds_up(model: Model, value: Value, method: str, parameter: int | str) -> bool:
