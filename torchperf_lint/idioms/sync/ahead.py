@@ -10,7 +10,8 @@ from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import effects, evaluating, placing, surroundings, writes
 from torchperf_lint.idioms.scripting import is_perhaps_scripted
 from torchperf_lint.idioms.sync.host_copies import read_from_copy
-from torchperf_lint.idioms.sync.passes import Condition, Passes, passes_to
+from torchperf_lint.idioms.sync.passes import Passes, passes_to
+from torchperf_lint.idioms.sync.walked_twice import VIEWS, computes, walked_twice, worst
 from torchperf_lint.idioms.transfer.pinned_copies import rests_on_waits
 from torchperf_lint.idioms.written_helpers import ITEMS, defined
 from torchperf_lint.model.domain.values import Kind
@@ -30,20 +31,7 @@ if TYPE_CHECKING:
 _TITLE = "read the values of all passes at once, before the loop"
 _ASSUMES = "no pass of the loop changes what a later pass reads"
 _BUILTINS = ("all", "dict", "iter", "len", "list", "next", "type", "zip")
-_VIEWS = frozenset({"items", "keys", "values"})
-_OF_MODULES = frozenset({"parameters", "named_parameters", "buffers", "named_buffers"})
-_WALKS = frozenset({"builtins.enumerate", "builtins.reversed", "builtins.zip"})
-_DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp)
-_LAY_OUT = frozenset(f"builtins.{name}" for name in ("list", "tuple", "dict", "sorted", "range"))
-_SEQUENCES = frozenset({"list", "List", "tuple", "Tuple", "Sequence", "dict", "Dict", "Mapping", "Tensor", "ndarray"})
-_ASKS = frozenset({"builtins.isinstance", "builtins.len", "torch.is_tensor"})
 _PLAIN = (Kind.NUMBER, Kind.STRING, Kind.NONE)
-_READ = frozenset({"item", "tolist", "cpu", "numpy", "float", "int", "bool"})
-_DRAWS = frozenset(
-    "bernoulli multinomial normal poisson dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout "
-    "gumbel_softmax rrelu scaled_dot_product_attention fractional_max_pool2d fractional_max_pool3d rand randn randint "
-    "randperm rand_like randn_like randint_like".split()
-)
 
 
 def read_ahead_or(model: Model, read: HostRead, fix: Fix | NoFix) -> Fix | NoFix:
@@ -63,7 +51,7 @@ def all_read_ahead(model: Model, reads: Sequence[HostRead]) -> Fix | NoFix:
     changed = edits.together(*(fix.edits for fix in known)) if known and len(known) == len(fixes) else None
     if changed is None:
         return NoFix.HANDED_ON
-    return known[0]._replace(safety=_worst([fix.safety for fix in known]), edits=changed)
+    return known[0]._replace(safety=worst([fix.safety for fix in known]), edits=changed)
 
 
 def read_ahead(model: Model, site: Site, tensor: cst.BaseExpression, reader: str = "item") -> Fix | NoFix:
@@ -73,7 +61,7 @@ def read_ahead(model: Model, site: Site, tensor: cst.BaseExpression, reader: str
     """
     made, function, torch = model.ast_of(tensor), model.function_of(site), model.name_of("torch", site)
     found = [] if made is None else passes_to(model, site, made)
-    if made is None or not found or not _computes(model, function, made):
+    if made is None or not found or not computes(model, function, made):
         return NoFix.FORM
     grades = [_grade(model, site, each, made) for each in found]
     if not grades or grades[0] is None:
@@ -118,7 +106,7 @@ def _grade(model: Model, site: Site, passes: Passes, made: ast.expr) -> Safety |
     parts = [each for whole in (made, *passes.expressions) for each in subtree(whole)]
     read = model.ast_of(site.node)
     but = {*parts, *([] if read is None else [read])}
-    walk = _walked_twice(model, function, passes)
+    walk = walked_twice(model, function, passes)
     seen = effects.of_loop_itself(model, function, passes.loop, but)._replace(lists=False, dicts=False)
     if walk is None or _touches(model, function, passes, parts, seen) or _fills_itself(model, function, parts):
         return None
@@ -152,130 +140,6 @@ def _touches(
     named = {each.attr for each in parts if isinstance(each, ast.Attribute)}
     lists, dicts = _uses(model, function, passes, parts)
     return not named.isdisjoint(changed.attributes) or (changed.lists and lists) or (changed.dicts and dicts)
-
-
-def _computes(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
-    """Whether the expression writes to nothing, draws nothing and runs none of the project's code that is known."""
-    if isinstance(node, ast.BoolOp):
-        return all(_computes(model, function, each) for each in node.values)
-    if isinstance(node, ast.UnaryOp):
-        return _computes(model, function, node.operand)
-    if isinstance(node, ast.Call) and model.value_in(function, node.func).ref in _ASKS:
-        return not node.keywords and all(_computes(model, function, each) for each in node.args)
-    calls = (each for each in subtree(node) if isinstance(each, ast.Call))
-    if any(last_name(each.func) in _DRAWS for each in calls):
-        return False
-    return evaluating.only_computes(model, function, node)
-
-
-# -- what may be walked twice ------------------------------------------------------------------------------------------
-
-
-def _walked_twice(model: Model, function: FunctionInfo, passes: Passes) -> Safety | None:
-    """The grade of walking the clauses once more; None if that may give something else, wait, or run code."""
-    grades = [_clause_twice(model, function, each) for each in passes.clauses]
-    if not all(_computes(model, function, each) for each in passes.names.values()):
-        return None
-    calls = (each for whole in passes.expressions for each in subtree(whole) if isinstance(each, ast.Call))
-    if any(last_name(each.func) in _READ for each in calls):
-        return None
-    return None if None in grades else _worst(grades)
-
-
-def _clause_twice(model: Model, function: FunctionInfo, clause: Clause) -> Safety | None:
-    if not isinstance(clause, Condition):
-        return _there(model, function, clause.iter)
-    is_asked = any(model.value_in(function, each).is_tensor for each in _operands(clause.test))
-    return None if is_asked or not _computes(model, function, clause.test) else Safety.SAFE
-
-
-def _operands(test: ast.expr) -> list[ast.expr]:
-    """What a test asks for true or false."""
-    if isinstance(test, ast.BoolOp):
-        return [part for each in test.values for part in _operands(each)]
-    return _operands(test.operand) if isinstance(test, ast.UnaryOp) else [test]
-
-
-def _worst(grades: Sequence[Safety | None]) -> Safety:
-    return Safety.UNSAFE if Safety.UNSAFE in grades else Safety.SAFE
-
-
-def _there(model: Model, function: FunctionInfo, node: ast.expr) -> Safety | None:
-    """The grade of walking an iterable twice; None if it may be an iterator or a loader, which gives its items once."""
-    if isinstance(node, ast.Call):
-        return _call_there(model, function, node)
-    if isinstance(node, (ast.List, ast.Tuple)):
-        return Safety.SAFE if all(_computes(model, function, each) for each in node.elts) else None
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and _computes(model, function, node):
-        return _there(model, function, node.value)
-    if not evaluating.only_computes(model, function, node):
-        return None
-    if model.value_in(function, node).holds_tensors:
-        return Safety.SAFE
-    if not isinstance(node, ast.Name):
-        return None
-    if _is_declared(function, node.id):
-        return Safety.SAFE
-    made = model.all_bindings(function, node.id)
-    if made and all(_is_laid_out(model, function, each) for each in made):
-        return Safety.SAFE
-    return Safety.UNSAFE if _is_taken_by_index(function, node.id) else None
-
-
-def _call_there(model: Model, function: FunctionInfo, call: ast.Call) -> Safety | None:
-    called, given = model.value_in(function, call.func), [*call.args, *(each.value for each in call.keywords)]
-    if called.ref in _WALKS and not call.keywords:
-        grades = [_there(model, function, each) for each in call.args]
-        return None if None in grades else _worst(grades)
-    if called.ref == "builtins.range":
-        return Safety.SAFE if all(_computes(model, function, each) for each in given) else None
-    if called.ref in _LAY_OUT:
-        named = all(_computes(model, function, each.value) for each in call.keywords if each.arg != "key")
-        grades = [_there(model, function, each) for each in call.args]
-        plain = named and not any(each.arg == "key" for each in call.keywords)
-        return None if None in grades or not plain else _worst(grades)
-    if not isinstance(call.func, ast.Attribute) or given or called.function is not None:
-        return None
-    owner = call.func.value
-    if isinstance(owner, ast.Call) and call.func.attr in _VIEWS:
-        return _call_there(model, function, owner)
-    if call.func.attr not in _VIEWS | _OF_MODULES or not evaluating.only_computes(model, function, owner):
-        return None
-    value = model.value_in(function, owner)
-    holds = value.kind in (Kind.CONTAINER, Kind.PYTREE) and value.cls is None
-    return Safety.SAFE if holds or call.func.attr in _OF_MODULES else Safety.UNSAFE
-
-
-def _is_laid_out(model: Model, function: FunctionInfo, made: ast.expr) -> bool:
-    if isinstance(made, _DISPLAYS):
-        return True
-    if not isinstance(made, ast.Call):
-        return False
-    called = model.value_in(function, made.func)
-    lists = isinstance(made.func, ast.Attribute) and made.func.attr == "tolist" and called.function is None
-    return lists or called.ref in _LAY_OUT
-
-
-def _is_declared(function: FunctionInfo, name: str) -> bool:
-    """Whether the function declares a parameter, which it does not bind again, as what can be walked again."""
-    given = function.node.args if isinstance(function.node, ast.FunctionDef) else None
-    if given is None or name in function.bound_names:
-        return False
-    declared = [each.annotation for each in (*given.posonlyargs, *given.args, *given.kwonlyargs) if each.arg == name]
-    text = ast.unparse(declared[0]) if declared and declared[0] is not None else ""
-    return (text.partition("[")[0]).rpartition(".")[2] in _SEQUENCES
-
-
-def _is_taken_by_index(function: FunctionInfo, name: str) -> bool:
-    """Whether the function takes an element or the length of what the name holds, which no iterator has."""
-    uses = [each for each in function.parents if isinstance(each, ast.Name) and each.id == name]
-    return any(_asks_for_elements(function.parents[each], each) for each in uses)
-
-
-def _asks_for_elements(parent: ast.AST | None, node: ast.Name) -> bool:
-    if isinstance(parent, ast.Subscript):
-        return parent.value is node
-    return isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id == "len"
 
 
 # -- texts -------------------------------------------------------------------------------------------------------------
@@ -413,7 +277,7 @@ def _looks_inside(model: Model, function: FunctionInfo, node: ast.AST) -> bool:
 
 
 def _is_view(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr in _VIEWS
+    return isinstance(call.func, ast.Attribute) and call.func.attr in VIEWS
 
 
 def _walked_names(node: ast.expr) -> list[ast.expr]:
