@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.idioms import evaluating, writes
-from torchperf_lint.knowledge.torch_api import FACTORIES, LIKE_FACTORIES
+from torchperf_lint.engine.findings import Safety
+from torchperf_lint.idioms import evaluating, layout, walked_twice, writes
+from torchperf_lint.idioms.written_helpers import ITEMS
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.handles import ClassInfo, last_name
+from torchperf_lint.model.handles import ClassInfo, dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from torchperf_lint.model import Model, Value
     from torchperf_lint.model.handles import FunctionInfo
@@ -42,15 +43,20 @@ _FRESH = frozenset(
 )
 _GRAD_MODES = frozenset({"torch.no_grad", "torch.inference_mode", "torch.enable_grad"})
 _PLAIN_DECORATORS = frozenset({"staticmethod", "classmethod", "no_grad", "inference_mode"})
+_CODE = (Kind.FUNCTION, Kind.METHOD, Kind.CLASS)
 _STOPS = (ast.Await, ast.Yield, ast.YieldFrom, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom)
 
 
 class Effects(NamedTuple):
-    """What code may change; `attributes` are the names of those that it sets, of whatever object."""
+    """What code may change; `attributes` are the names of those that it sets, of whatever object.
+
+    `parts` says that one of them may be given a tensor or a module, which makes it a part of a module.
+    """
 
     tensors: bool = False
     lists: bool = False
     dicts: bool = False
+    parts: bool = False
     attributes: frozenset[str] | None = frozenset()  # None: any
 
     def joined(self, other: Effects) -> Effects:
@@ -58,11 +64,17 @@ class Effects(NamedTuple):
         known = None
         if self.attributes is not None and other.attributes is not None:
             known = self.attributes | other.attributes
-        return Effects(self.tensors or other.tensors, self.lists or other.lists, self.dicts or other.dicts, known)
+        return Effects(
+            self.tensors or other.tensors,
+            self.lists or other.lists,
+            self.dicts or other.dicts,
+            self.parts or other.parts,
+            known,
+        )
 
 
 NOTHING = Effects()
-ANYTHING = Effects(tensors=True, lists=True, dicts=True, attributes=None)
+ANYTHING = Effects(tensors=True, lists=True, dicts=True, parts=True, attributes=None)
 _TENSORS, _LISTS, _DICTS = Effects(tensors=True), Effects(lists=True), Effects(dicts=True)
 _ENTRIES = Effects(lists=True, dicts=True)
 
@@ -121,10 +133,21 @@ def of_call(model: Model, function: FunctionInfo, call: ast.Call, depth: int = _
     if called.function is not None:
         return _of_function(model, called.function, depth)
     if called.cls is None and called.kind is Kind.LIBRARY:
-        given = [*call.args, *(each.value for each in call.keywords)]
-        is_plain = not any(_is_own(model.value_in(function, each)) for each in given)
-        return _of_library(called.ref or "", call) if is_plain else ANYTHING
+        given = [model.value_in(function, each) for each in (*call.args, *(each.value for each in call.keywords))]
+        if any(_is_own(each) or each.kind in _CODE for each in given) or _takes_a_step(model, function, call):
+            return ANYTHING
+        return _of_library(called.ref or "", call)
     return _of_method(model, function, call) if isinstance(call.func, ast.Attribute) else ANYTHING
+
+
+def _takes_a_step(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
+    """Whether a call is `next(x)` of what may run code for it: of all but the numbers that a fix has read before."""
+    if last_name(call.func) != "next":
+        return False
+    taken = call.args[0] if call.args else None
+    made = model.only_binding(function, taken.id) if isinstance(taken, ast.Name) else None
+    numbers = made.args[0] if isinstance(made, ast.Call) and last_name(made.func) == "iter" and made.args else None
+    return not (isinstance(numbers, ast.Call) and last_name(numbers.func) == ITEMS.name)
 
 
 def _of_library(ref: str, call: ast.Call) -> Effects:
@@ -158,8 +181,16 @@ def _of_making(model: Model, cls: ClassInfo, depth: int) -> Effects:
         return ANYTHING
     if made is None:
         return NOTHING if not cls.node.bases else ANYTHING
-    effects = _of_function(model, made, depth)
-    return effects if effects.attributes is None else effects._replace(attributes=frozenset())
+    own = made.self_name
+    home, depth = model.home(made), depth - 1
+    if depth < 0 or made.decorators or not isinstance(made.node, ast.FunctionDef):
+        return ANYTHING
+    code = (each for each in made.nodes if not (_is_stored(each) and dotted(each.value) == own))  # type: ignore[attr-defined]
+    return of_code(home, made, code, depth)
+
+
+def _is_stored(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
 
 
 def _of_function(model: Model, function: FunctionInfo, depth: int) -> Effects:
@@ -195,7 +226,13 @@ def _of_node(model: Model, function: FunctionInfo, node: ast.AST, depth: int) ->
         return _of_attribute(model, function, node)
     if isinstance(node, ast.Subscript):
         return _of_subscript(model, function, node)
-    if isinstance(node, (ast.BinOp, ast.Compare, ast.UnaryOp, ast.FormattedValue, ast.For, ast.withitem)):
+    if isinstance(node, (ast.For, ast.comprehension)):
+        return NOTHING if walked_twice.there(model, function, node.iter) is Safety.SAFE else ANYTHING
+    if isinstance(node, ast.withitem):
+        context = node.context_expr
+        called = model.value_in(function, context.func).ref if isinstance(context, ast.Call) else None
+        return NOTHING if called in _GRAD_MODES else ANYTHING
+    if isinstance(node, (ast.BinOp, ast.Compare, ast.UnaryOp, ast.FormattedValue)):
         parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
         return ANYTHING if any(_is_own(model.value_in(function, each)) for each in parts) else NOTHING
     return ANYTHING if isinstance(node, _STOPS) else NOTHING
@@ -210,7 +247,10 @@ def _of_update(model: Model, function: FunctionInfo, target: ast.expr) -> Effect
     """The effects of `x += y` itself; those of setting an attribute or an entry are those of its target."""
     kind = model.value_in(function, target).kind
     if kind in (Kind.NUMBER, Kind.STRING):
-        return NOTHING
+        # A sum that other code may give a tensor is one: `+=` writes to it.
+        return (
+            NOTHING if not isinstance(target, ast.Attribute) or _is_set_at_home(model, function, target) else ANYTHING
+        )
     if kind is Kind.CONTAINER:
         return NOTHING if is_fresh(model, function, target) else _ENTRIES
     holder = target.value if isinstance(target, ast.Subscript) else target
@@ -220,9 +260,46 @@ def _of_update(model: Model, function: FunctionInfo, target: ast.expr) -> Effect
 def _of_attribute(model: Model, function: FunctionInfo, node: ast.Attribute) -> Effects:
     if evaluating.runs_a_property(model, function, node):
         return ANYTHING
+    if _has_own_access(model, function, node):
+        return ANYTHING
     if isinstance(node.ctx, ast.Load):
         return NOTHING
-    return Effects(tensors=node.attr in ("data", "grad"), attributes=frozenset({node.attr}))
+    given = function.parents.get(node)
+    value = given.value if isinstance(given, ast.Assign) else node if isinstance(given, ast.AugAssign) else None
+    kind = Kind.UNKNOWN if value is None else model.value_in(function, value).kind
+    is_part = kind not in (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.CONTAINER)
+    return Effects(tensors=node.attr in ("data", "grad"), parts=is_part, attributes=frozenset({node.attr}))
+
+
+_ACCESS = ("__getattr__", "__getattribute__", "__setattr__", "__delattr__")
+
+
+def _has_own_access(model: Model, function: FunctionInfo, node: ast.Attribute) -> bool:
+    """Whether code of the project runs where an attribute of the object is taken or set."""
+    cls = model.value_in(function, node.value).cls
+    return isinstance(cls, ClassInfo) and any(model.method(cls, name) is not None for name in _ACCESS)
+
+
+def _is_set_at_home(model: Model, function: FunctionInfo, node: ast.Attribute) -> bool:
+    """Whether nothing but methods of the object's own class, here and in the files around, sets the attribute."""
+    if function.cls is None or dotted(node.value) != function.self_name:
+        return False
+    return all(
+        owner is not None and (owner is function.cls or owner in model.lineage(function.cls))
+        for each in model.with_neighbours
+        for owner in each.remember("setters", lambda each=each: _setters(each)).get(node.attr, ())  # type: ignore[misc]
+    )
+
+
+def _setters(model: Model) -> dict[str, list[ClassInfo | None]]:
+    """By attribute, the classes whose methods set it on `self`; None for each place that sets it on another object."""
+    found: dict[str, list[ClassInfo | None]] = {}
+    for function in model.functions:
+        for node in function.nodes:
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+                is_own = function.cls is not None and dotted(node.value) == function.self_name
+                found.setdefault(node.attr, []).append(function.cls if is_own else None)
+    return found
 
 
 def _of_subscript(model: Model, function: FunctionInfo, node: ast.Subscript) -> Effects:
@@ -249,18 +326,34 @@ def _has_no_views(model: Model, function: FunctionInfo, name: str) -> bool:
     made = model.all_bindings(function, name)
     new = bool(made) and all(_fills_memory(model, function, each) for each in made)
     uses = [each for each in function.parents if isinstance(each, ast.Name) and each.id == name]
-    return new and all(_gives_no_view(function, each) for each in uses)
+    alone = new and not _is_used_inside(model, function, name)
+    return alone and all(_gives_no_view(function, each) for each in uses)
+
+
+def _is_used_inside(model: Model, function: FunctionInfo, name: str) -> bool:
+    """Whether a function within this one uses the name; for a name of the module, any function of the file."""
+    inner: frozenset[str] = model.remember(("used inside", function), lambda: frozenset(_names_inside(model, function)))
+    return name in inner
+
+
+def _names_inside(model: Model, function: FunctionInfo) -> Iterator[str]:
+    for each in model.functions:
+        outer = each.outer
+        while outer is not None and outer is not function:
+            outer = outer.outer
+        if outer is function and each is not function:
+            yield from (node.id for node in each.nodes if isinstance(node, ast.Name))
 
 
 def _fills_memory(model: Model, function: FunctionInfo, made: ast.expr) -> bool:
     ref = model.value_in(function, made.func).ref if isinstance(made, ast.Call) else None
-    return ref in FACTORIES | LIKE_FACTORIES
+    return ref in layout.NEW
 
 
 def _gives_no_view(function: FunctionInfo, use: ast.Name) -> bool:
     parent = function.parents[use]
     if not isinstance(use.ctx, ast.Load):
-        return isinstance(parent, (ast.Assign, ast.AugAssign))
+        return isinstance(parent, ast.AugAssign) or (isinstance(parent, ast.Assign) and len(parent.targets) == 1)
     if isinstance(parent, ast.Subscript):
         return not isinstance(parent.ctx, ast.Load)
     return isinstance(parent, (ast.Return, ast.BinOp, ast.Compare))
@@ -277,7 +370,8 @@ def _is_only_one(model: Model, function: FunctionInfo, name: str) -> bool:
     made = model.all_bindings(function, name)
     fresh = bool(made) and all(_makes_container(model, function, each) for each in made)
     uses = [each for each in function.parents if isinstance(each, ast.Name) and each.id == name]
-    return fresh and all(_leaves_alone(model, function, each) for each in uses)
+    alone = fresh and not _is_used_inside(model, function, name)
+    return alone and all(_leaves_alone(model, function, each) for each in uses)
 
 
 def _makes_container(model: Model, function: FunctionInfo, made: ast.expr) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model
     from torchperf_lint.model.handles import FunctionInfo
 
-_NEW = (torch_api.FACTORIES - {"torch.as_tensor", "torch.asarray", "torch.frombuffer", "torch.empty_strided"}) | (
+NEW = (torch_api.FACTORIES - {"torch.as_tensor", "torch.asarray", "torch.frombuffer", "torch.empty_strided"}) | (
     torch_api.LIKE_FACTORIES | {"torch.stack", "torch.cat", "torch.clone"}
 )
 """Functions whose result is in memory of its own."""
@@ -54,7 +54,7 @@ def _has_own(model: Model, function: FunctionInfo, node: ast.expr, seen: frozens
         return False
     called, name = model.value_in(function, node.func), last_name(node.func) or ""
     if called.kind is Kind.LIBRARY:
-        return (called.ref or "") in _NEW
+        return (called.ref or "") in NEW
     if not isinstance(node.func, ast.Attribute) or called.function is not None:
         return False
     owner = node.func.value

@@ -11,6 +11,7 @@ from torchperf_lint.idioms import writes
 from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import last_name, names_bound_in, names_in
+from torchperf_lint.syntax import cst
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -179,6 +180,16 @@ def _block_to_be_left(model: Model, statement: ast.stmt) -> list[ast.stmt] | Non
             return place.block
         statement = parent
     return None
+
+
+def is_spelled_out(model: Model, site: Site) -> bool:
+    """Whether an f-string shows the site's own text: `f"{x.item()=}"`."""
+    node: cst.CSTNode | None = site.node
+    while node is not None:
+        if isinstance(node, cst.FormattedStringExpression) and node.equal is not None:
+            return True
+        node = model.parent(node)
+    return False
 
 
 def may_be_caught(model: Model, site: Site) -> bool:

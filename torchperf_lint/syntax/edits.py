@@ -44,8 +44,13 @@ def replace(tree: StatementTree, node: cst.CSTNode, new: cst.CSTNode | str) -> E
         return None
     start, end = tree.span(node)
     text = new if isinstance(new, str) else code_of(new)
-    joins = _is_word(tree.source.utf8[:start][-1:]) and _is_word(text[:1].encode())  # `not(x > y).any()`
-    return Edit(start, end, (" " * joins + text).encode())
+    blank = after_word(tree, start) if _is_word(text[:1].encode()) else ""  # `not(x > y).any()`
+    return Edit(start, end, (blank + text).encode())
+
+
+def after_word(tree: StatementTree, start: int) -> str:
+    """The blank that a name needs at a place, where a word stands right before it: `return[x]`."""
+    return " " if _is_word(tree.source.utf8[:start][-1:]) else ""
 
 
 def _is_word(byte: bytes) -> bool:

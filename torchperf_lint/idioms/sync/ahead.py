@@ -11,8 +11,8 @@ from torchperf_lint.idioms import effects, evaluating, placing, surroundings, wr
 from torchperf_lint.idioms.scripting import is_perhaps_scripted
 from torchperf_lint.idioms.sync.host_copies import read_from_copy
 from torchperf_lint.idioms.sync.passes import Passes, passes_to
-from torchperf_lint.idioms.sync.walked_twice import VIEWS, computes, walked_twice, worst
 from torchperf_lint.idioms.transfer.pinned_copies import rests_on_waits
+from torchperf_lint.idioms.walked_twice import OF_MODULES, VIEWS, computes, walked_twice, worst
 from torchperf_lint.idioms.written_helpers import ITEMS, defined
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import dotted, last_name
@@ -20,7 +20,7 @@ from torchperf_lint.syntax import edits
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from torchperf_lint.idioms.sync.passes import Clause
     from torchperf_lint.idioms.sync.reads import HostRead
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _TITLE = "read the values of all passes at once, before the loop"
 _ASSUMES = "no pass of the loop changes what a later pass reads"
 _BUILTINS = ("all", "dict", "iter", "len", "list", "next", "type", "zip")
+_UNCHANGING = (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.DEVICE, Kind.DTYPE, Kind.LIBRARY, Kind.MODULE, Kind.CLASS)
 _PLAIN = (Kind.NUMBER, Kind.STRING, Kind.NONE)
 
 
@@ -68,6 +69,8 @@ def read_ahead(model: Model, site: Site, tensor: cst.BaseExpression, reader: str
         return NoFix.FORM
     if is_perhaps_scripted(model, site):
         return NoFix.SCRIPTED
+    if surroundings.is_spelled_out(model, site):
+        return NoFix.FORM
     # The outermost loop that is safe; where none is, the innermost one asks least.
     safe = [each for each, grade in zip(found, grades, strict=True) if grade is Safety.SAFE]
     passes, grade = (safe[-1], Safety.SAFE) if safe else (found[0], Safety.UNSAFE)
@@ -139,7 +142,9 @@ def _touches(
         return True
     named = {each.attr for each in parts if isinstance(each, ast.Attribute)}
     lists, dicts = _uses(model, function, passes, parts)
-    return not named.isdisjoint(changed.attributes) or (changed.lists and lists) or (changed.dicts and dicts)
+    if not named.isdisjoint(changed.attributes) or (changed.parts and named & OF_MODULES):
+        return True
+    return (changed.lists and lists) or (changed.dicts and dicts)
 
 
 # -- texts -------------------------------------------------------------------------------------------------------------
@@ -258,22 +263,40 @@ def _spares(model: Model, function: FunctionInfo, node: ast.AST, keys: set[str])
 
 def _uses(model: Model, function: FunctionInfo, passes: Passes, parts: list[ast.AST]) -> tuple[bool, bool]:
     """Whether what is evaluated looks into lists, and into dicts or sets, which other code may hold as well."""
-    looks = any(_looks_inside(model, function, each) for each in parts)
-    views = [each.func.value for each in parts if isinstance(each, ast.Call) and _is_view(each)]  # type: ignore[attr-defined]
+    views = {each.func.value for each in parts if isinstance(each, ast.Call) and _is_view(each)}  # type: ignore[attr-defined]
     dicts = any(not (isinstance(each, ast.Call) or _is_own(model, function, each)) for each in views)
-    walked = (each.iter for each in passes.clauses if isinstance(each, ast.For))
-    names = (each for whole in walked for each in _walked_names(whole))
-    lists = (not (model.value_in(function, each).is_tensor or _is_own(model, function, each)) for each in names)
-    return looks or any(lists), looks or dicts
+    walked = {name for each in passes.clauses if isinstance(each, ast.For) for name in _walked_names(each.iter)}
+    known, targets = views | walked, passes.targets
+    looks = any(
+        not _is_own(model, function, each)
+        for each in (*walked, *(path for path in _data(function, parts) if path not in known))
+        if _may_hold(model, function, each, targets)
+    )
+    return looks, looks or dicts
 
 
-def _looks_inside(model: Model, function: FunctionInfo, node: ast.AST) -> bool:
-    """Whether a part of an expression takes an entry of a list or dict, asks for one, or for the length."""
-    if isinstance(node, ast.Subscript):
-        return not model.value_in(function, node.value).is_tensor
-    if isinstance(node, ast.Compare):
-        return any(isinstance(each, (ast.In, ast.NotIn)) for each in node.ops)
-    return isinstance(node, ast.Call) and last_name(node.func) == "len"
+def _data(function: FunctionInfo, parts: list[ast.AST]) -> Iterator[ast.expr]:
+    """The names and longest paths among the parts, without those of functions and methods that are called."""
+    for each in parts:
+        if not isinstance(each, (ast.Name, ast.Attribute)) or not isinstance(each.ctx, ast.Load):
+            continue
+        parent = function.parents.get(each)
+        if not _is_called(function, each) and (not isinstance(parent, ast.Attribute) or _is_called(function, parent)):
+            yield each
+
+
+def _is_called(function: FunctionInfo, node: ast.expr) -> bool:
+    called = function.parents.get(node)
+    return isinstance(called, ast.Call) and called.func is node
+
+
+def _may_hold(model: Model, function: FunctionInfo, node: ast.expr, targets: set[str]) -> bool:
+    """Whether a value may be a list, a dict or another object whose content changes, and no tensor or number."""
+    value = model.value_in(function, node)
+    if isinstance(node, ast.Name) and node.id in targets:
+        return value.kind is Kind.CONTAINER
+    is_gradient = isinstance(node, ast.Attribute) and node.attr == "grad"
+    return not (value.is_tensor or is_gradient or value.kind in _UNCHANGING)
 
 
 def _is_view(call: ast.Call) -> bool:

@@ -41,7 +41,7 @@ def items_of_display(model: Model, read: HostRead) -> Fix | NoFix:
         return NoFix.NO_ROOM
     start, end = tree.span(display)
     is_tuple, is_bare = isinstance(display, cst.Tuple), isinstance(display, cst.Tuple) and not display.lpar
-    opening = f"tuple({ITEMS.name}([" if is_tuple else f"{ITEMS.name}("
+    opening = edits.after_word(tree, start) + (f"tuple({ITEMS.name}([" if is_tuple else f"{ITEMS.name}(")
     closing = "]))" if is_tuple else ")"
     inner = (start, end) if is_bare or not is_tuple else (start + 1, end - 1)
     around = (Edit(start, inner[0], opening.encode()), Edit(inner[1], end, closing.encode()))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import effects, placing, surroundings, writes
+from torchperf_lint.idioms.sync.passes import conditions_within
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.handles import names_bound_in
+from torchperf_lint.model.handles import names_bound_in, names_in
 from torchperf_lint.syntax import edits
 from torchperf_lint.syntax.tree import subtree
 
@@ -40,7 +41,9 @@ def read_before_loop(model: Model, read: HostRead) -> Fix | NoFix:
         return NoFix.SHAPE_UNKNOWN
     if tensor.id in names_bound_in(loop) or model.may_be_rebound(tensor.id) or _runs_later(function, node):
         return NoFix.VARIES
-    if tensor.id in function.bound_names and not _is_bound_before(model, function, tensor.id, loop):
+    if tensor.id in function.bound_names and not is_bound_before(model, function, tensor.id, loop):
+        return NoFix.VARIES
+    if is_asked_about(model, read, loop, tensor.id) or surroundings.is_spelled_out(model, read.site):
         return NoFix.VARIES
     if writes.may_write(model, function, [tensor], loop.body):
         return NoFix.MAY_BE_WRITTEN
@@ -58,9 +61,19 @@ def read_before_loop(model: Model, read: HostRead) -> Fix | NoFix:
     )
     if changed is None:
         return NoFix.NO_ROOM
-    is_known = value.is_tensor and not surroundings.may_be_caught(model, read.site)
+    is_known = value.is_tensor and _is_never_none(model, function, tensor.id)
+    is_known = is_known and not surroundings.may_be_caught(model, read.site)
     kept = _is_own(model, read, tensor.id) or (is_known and not effects.of_loop(model, function, loop).tensors)
     return Fix(_TITLE, Safety.SAFE if kept and len(indices) == 1 else Safety.UNSAFE, changed, _ASSUMES)
+
+
+def _is_never_none(model: Model, function: FunctionInfo, name: str) -> bool:
+    """Whether a name is bound to what is computed, and to no choice; a parameter has no default of None."""
+    if name in function.parameter_names:
+        given = function.defaults.get(name)
+        return not (isinstance(given, ast.Constant) and given.value is None)
+    made = model.all_bindings(function, name)
+    return bool(made) and all(isinstance(each, (ast.Call, ast.BinOp, ast.Subscript, ast.Compare)) for each in made)
 
 
 def _indices(node: ast.Subscript) -> list[ast.Name]:
@@ -130,7 +143,7 @@ def _is_assigned_once(function: FunctionInfo, name: str) -> bool:
     return isinstance(statement, ast.Assign) and len(statement.targets) == 1
 
 
-def _is_bound_before(model: Model, function: FunctionInfo, name: str, loop: ast.For) -> bool:
+def is_bound_before(model: Model, function: FunctionInfo, name: str, loop: ast.For | ast.While) -> bool:
     """Whether the name is certainly bound where the loop begins."""
     if name in function.parameter_names:
         return True
@@ -141,6 +154,14 @@ def _is_bound_before(model: Model, function: FunctionInfo, name: str, loop: ast.
         if any(isinstance(each, (ast.Assign, ast.AnnAssign)) and name in _bound(each) for each in place.before):
             return True
     return False
+
+
+def is_asked_about(model: Model, read: HostRead, loop: ast.stmt, name: str) -> bool:
+    """Whether a condition in the loop, on the way to the read, is about the name: `t is not None`, `t.ndim == 2`."""
+    node = model.ast_of(read.site.node)
+    conditions = [] if node is None else conditions_within(model.function_of(read.site), node)
+    tests = [*conditions, *model.place(read.site.node).tests(loop)]
+    return any(name in names_in(each) for each in tests)
 
 
 def _runs_later(function: FunctionInfo, node: ast.expr) -> bool:

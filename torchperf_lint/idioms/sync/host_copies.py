@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
 from torchperf_lint.idioms import placing, surroundings, writes
 from torchperf_lint.idioms.scripting import is_perhaps_scripted
+from torchperf_lint.idioms.sync.element_loops import is_asked_about, is_bound_before
 from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import last_name, names_bound_in
@@ -40,6 +41,8 @@ def read_from_copy(model: Model, read: HostRead) -> Fix | NoFix:
         return NoFix.FORM
     if is_perhaps_scripted(model, read.site):
         return NoFix.SCRIPTED
+    if surroundings.is_spelled_out(model, read.site):
+        return NoFix.FORM
     walk = _walk_that_binds(model, read, base.id)
     if walk is None:
         return _one_tensor(model, read, base)
@@ -75,6 +78,9 @@ def _one_tensor(model: Model, read: HostRead, tensor: ast.Name) -> Fix | NoFix:
     value, loop = model.value_in(function, tensor), _outermost(model, read, tensor.id)
     if loop is None or not value.is_tensor or not value.device.on_accelerator:
         return NoFix.FORM
+    bound = tensor.id not in function.bound_names or is_bound_before(model, function, tensor.id, loop)
+    if not bound or is_asked_about(model, read, loop, tensor.id):
+        return NoFix.VARIES
     if writes.may_write(model, function, [tensor], loop.body):
         return NoFix.MAY_BE_WRITTEN
     name = _name(model, function, loop, tensor.id)
@@ -91,6 +97,8 @@ def _list_of_tensors(model: Model, read: HostRead, tensor: ast.Name, walk: ast.F
     is_list = held.kind is Kind.CONTAINER and held.ref == "list" and held.element is not None and held.element.is_tensor
     if not is_list or walked.id in function.parameter_names or _is_filled(loop, walked.id):
         return NoFix.SHAPE_UNKNOWN
+    if any(model.value_in(function, each).holds_tensors for each in writes.writes_of(loop)):
+        return NoFix.MAY_BE_WRITTEN
     name = _name(model, function, loop, walked.id)
     line = f"{name} = {torch}.stack({walked.id}).cpu().unbind() if {walked.id} else {walked.id}"
     return _copied(model, read, loop, line, [_renamed(model, walked, name)], _ASSUMES_ALIKE)

@@ -137,6 +137,15 @@ def _assigned(before: list[ast.stmt]) -> dict[str, ast.expr]:
     }
 
 
+def conditions_within(function: FunctionInfo, node: ast.expr) -> list[ast.expr]:
+    """The conditions within its statement under which an expression is evaluated."""
+    statement: ast.AST | None = node
+    while statement is not None and not isinstance(statement, ast.stmt):
+        statement = function.parents.get(statement)
+    found = None if statement is None else _conditions_within(function, node, statement)
+    return [each.test for each in found or () if isinstance(each, Condition)]
+
+
 def _conditions_within(function: FunctionInfo, node: ast.expr, statement: ast.stmt) -> list[Clause] | None:
     """What has to hold within the statement for the node to be evaluated, innermost first; None if it is put off."""
     found: list[Clause] = []

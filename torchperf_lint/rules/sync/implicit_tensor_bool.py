@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
-from torchperf_lint.idioms.sync.ahead import read_ahead
+from torchperf_lint.idioms.sync.ahead import read_ahead, read_ahead_or
 from torchperf_lint.idioms.sync.asked_again import asked_once
 from torchperf_lint.idioms.sync.assertions import checked_there, raised_there
 from torchperf_lint.idioms.sync.destinations import goes_to
 from torchperf_lint.idioms.sync.flags import asked_when_written
 from torchperf_lint.idioms.sync.guarded_masks import written_anyway
 from torchperf_lint.idioms.sync.joined_truths import asked_together
+from torchperf_lint.idioms.sync.reads import hot_reads
 from torchperf_lint.idioms.sync.truths import hot_truths, read_truths
 from torchperf_lint.idioms.written_helpers import STILL_TRUE, stands_in
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
@@ -77,8 +78,7 @@ def _chosen_on_device(model: Model, truth: Truth) -> Fix | NoFix:
             again = asked_when_written(model, truth.site)
             fix = again or written_anyway(model, truth.site) or raised_there(model, truth.site)
             fix = asked_together(model, truth.site) if fix is NoFix.DECIDES_A_BRANCH else fix
-            ahead = read_ahead(model, truth.site, call) if isinstance(fix, NoFix) else fix
-            return fix if isinstance(ahead, NoFix) else ahead
+            return fix if isinstance(fix, Fix) else _read_ahead(model, truth, fix)
         return reason
     if len(call.args) != 2 or any(each.star or each.keyword for each in call.args) or shape.binds_or_defers(call):
         return NoFix.FORM
@@ -103,6 +103,15 @@ def _chosen_on_device(model: Model, truth: Truth) -> Fix | NoFix:
         return NoFix.DTYPE_UNKNOWN
     kept = edits.postfix(truth.site.tree, tensor)
     return _replaced(truth, f"{kept}.clamp({bound}={edits.text_of(truth.site.tree, number)})", Safety.UNSAFE)
+
+
+def _read_ahead(model: Model, truth: Truth, reason: NoFix) -> Fix | NoFix:
+    """The answers for all passes of a loop at once; where the read is written out, they are its numbers."""
+    read = next((each for each in hot_reads(model) if each.site.start == truth.site.start), None)
+    if read is not None:
+        return read_ahead_or(model, read, reason)
+    ahead = read_ahead(model, truth.site, truth.site.node)
+    return reason if isinstance(ahead, NoFix) else ahead
 
 
 def _replaced(truth: Truth, new: str, safety: Safety) -> Fix | NoFix:

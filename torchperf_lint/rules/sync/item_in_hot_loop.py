@@ -14,6 +14,7 @@ from torchperf_lint.idioms.sync.destinations import is_action
 from torchperf_lint.idioms.sync.displayed_items import items_of_display
 from torchperf_lint.idioms.sync.reads import FINITE_CHECKS, Sink, hot_reads
 from torchperf_lint.idioms.sync.side_by_side import read_side_by_side
+from torchperf_lint.idioms.sync.truths import read_truths
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
 
 if TYPE_CHECKING:
@@ -35,7 +36,10 @@ if TYPE_CHECKING:
 )
 def item_in_hot_loop(model: Model) -> Iterator[Finding]:
     """Reads that end in a name, a dict or a return value, unless the program's next step depends on them."""
+    told = {truth.site.start for truth in read_truths(model)}
     for read in hot_reads(model):
+        if read.site.start in told:
+            continue  # TPL106 reports it
         if read.role not in (Sink.OTHER, Sink.CONDITION) or is_action(model, read.site, read.tensor, read.hot_path):
             continue
         fix, name = read_ahead_or(model, read, NoFix.NEEDED_IN_THE_STEP), bound_name(read)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 VIEWS = frozenset({"items", "keys", "values"})
 """Methods of dicts that give their keys, values or both."""
-_OF_MODULES = frozenset({"parameters", "named_parameters", "buffers", "named_buffers"})
+OF_MODULES = frozenset({"parameters", "named_parameters", "buffers", "named_buffers"})
+"""Methods of modules that walk their tensors."""
 _WALKS = frozenset({"builtins.enumerate", "builtins.reversed", "builtins.zip"})
 _DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp)
 _LAY_OUT = frozenset(f"builtins.{name}" for name in ("list", "tuple", "dict", "sorted", "range"))
@@ -62,7 +63,7 @@ def walked_twice(model: Model, function: FunctionInfo, passes: Passes) -> Safety
 
 def _clause_twice(model: Model, function: FunctionInfo, clause: Clause) -> Safety | None:
     if not isinstance(clause, Condition):
-        return _there(model, function, clause.iter)
+        return there(model, function, clause.iter)
     is_asked = any(model.value_in(function, each).is_tensor for each in _operands(clause.test))
     return None if is_asked or not computes(model, function, clause.test) else Safety.SAFE
 
@@ -79,14 +80,14 @@ def worst(grades: Sequence[Safety | None]) -> Safety:
     return Safety.UNSAFE if Safety.UNSAFE in grades else Safety.SAFE
 
 
-def _there(model: Model, function: FunctionInfo, node: ast.expr) -> Safety | None:
+def there(model: Model, function: FunctionInfo, node: ast.expr) -> Safety | None:
     """The grade of walking an iterable twice; None if it may be an iterator or a loader, which gives its items once."""
     if isinstance(node, ast.Call):
         return _call_there(model, function, node)
     if isinstance(node, (ast.List, ast.Tuple)):
         return Safety.SAFE if all(computes(model, function, each) for each in node.elts) else None
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and computes(model, function, node):
-        return _there(model, function, node.value)
+        return there(model, function, node.value)
     if not evaluating.only_computes(model, function, node):
         return None
     if model.value_in(function, node).holds_tensors:
@@ -104,13 +105,13 @@ def _there(model: Model, function: FunctionInfo, node: ast.expr) -> Safety | Non
 def _call_there(model: Model, function: FunctionInfo, call: ast.Call) -> Safety | None:
     called, given = model.value_in(function, call.func), [*call.args, *(each.value for each in call.keywords)]
     if called.ref in _WALKS and not call.keywords:
-        grades = [_there(model, function, each) for each in call.args]
+        grades = [there(model, function, each) for each in call.args]
         return None if None in grades else worst(grades)
     if called.ref == "builtins.range":
         return Safety.SAFE if all(computes(model, function, each) for each in given) else None
     if called.ref in _LAY_OUT:
         named = all(computes(model, function, each.value) for each in call.keywords if each.arg != "key")
-        grades = [_there(model, function, each) for each in call.args]
+        grades = [there(model, function, each) for each in call.args]
         plain = named and not any(each.arg == "key" for each in call.keywords)
         return None if None in grades or not plain else worst(grades)
     if not isinstance(call.func, ast.Attribute) or given or called.function is not None:
@@ -118,11 +119,11 @@ def _call_there(model: Model, function: FunctionInfo, call: ast.Call) -> Safety 
     owner = call.func.value
     if isinstance(owner, ast.Call) and call.func.attr in VIEWS:
         return _call_there(model, function, owner)
-    if call.func.attr not in VIEWS | _OF_MODULES or not evaluating.only_computes(model, function, owner):
+    if call.func.attr not in VIEWS | OF_MODULES or not evaluating.only_computes(model, function, owner):
         return None
     value = model.value_in(function, owner)
     holds = value.kind in (Kind.CONTAINER, Kind.PYTREE) and value.cls is None
-    return Safety.SAFE if holds or call.func.attr in _OF_MODULES else Safety.UNSAFE
+    return Safety.SAFE if holds or call.func.attr in OF_MODULES else Safety.UNSAFE
 
 
 def _is_laid_out(model: Model, function: FunctionInfo, made: ast.expr) -> bool:
