@@ -75,8 +75,7 @@ class Effects(NamedTuple):
 
 NOTHING = Effects()
 ANYTHING = Effects(tensors=True, lists=True, dicts=True, parts=True, attributes=None)
-_TENSORS, _LISTS, _DICTS = Effects(tensors=True), Effects(lists=True), Effects(dicts=True)
-_ENTRIES = Effects(lists=True, dicts=True)
+_TENSORS, _ENTRIES = Effects(tensors=True), Effects(lists=True, dicts=True)
 
 
 def of_code(model: Model, function: FunctionInfo, code: Iterable[ast.AST], depth: int = _DEPTH) -> Effects:
@@ -95,11 +94,12 @@ def of_loop(model: Model, function: FunctionInfo, loop: ast.stmt, but: Collectio
 
 
 def of_loop_itself(model: Model, function: FunctionInfo, loop: ast.stmt, but: Collection[ast.AST] = ()) -> Effects:
-    """The effects of what the loop does without the functions that it calls: what is seen to change."""
+    """The effects of what the loop does without the code that it runs elsewhere: what is seen to change."""
+    elsewhere = (ast.Call, ast.For, ast.comprehension, ast.withitem)
     return _joined(
         each
         for node, each in _by_node(model, function, loop)
-        if node not in but and (not isinstance(node, ast.Call) or _is_of_container(model, function, node))
+        if node not in but and (not isinstance(node, elsewhere) or _is_of_container(model, function, node))
     )
 
 
@@ -120,9 +120,10 @@ def _joined(several: Iterable[Effects]) -> Effects:
     return found
 
 
-def _is_of_container(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
-    is_method = isinstance(call.func, ast.Attribute)
-    return is_method and model.value_in(function, call.func.value).kind is Kind.CONTAINER  # type: ignore[attr-defined]
+def _is_of_container(model: Model, function: FunctionInfo, node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    return model.value_in(function, node.func.value).kind is Kind.CONTAINER
 
 
 def of_call(model: Model, function: FunctionInfo, call: ast.Call, depth: int = _DEPTH) -> Effects:
@@ -201,7 +202,8 @@ def _of_function(model: Model, function: FunctionInfo, depth: int) -> Effects:
     home = model.home(function)
     if function.cls is not None and _is_overridden(home, function):
         return ANYTHING
-    return of_code(home, function, function.nodes, depth=depth - 1)
+    key = ("effects", function, depth)
+    return home.remember(key, lambda: of_code(home, function, function.nodes, depth - 1))
 
 
 def _called(decorator: ast.expr) -> ast.expr:
