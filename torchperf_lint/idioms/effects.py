@@ -25,6 +25,8 @@ _BUILTINS = frozenset(
     "round set sorted str sum tuple type zip".split()
 )
 """Builtins that run no code of the project but what their arguments define."""
+_WALKERS = frozenset("all any dict enumerate list max min reversed set sorted sum tuple zip".split())
+"""Builtins that walk what they are given, which runs the code of a generator."""
 _LIBRARIES = ("math.", "logging.", "collections.", "time.", "random.", "numpy.")
 _CHANGE_ARGUMENTS = frozenset("shuffle copyto put place putmask fill_diagonal at seed".split())
 """Functions of these libraries that change what they are given."""
@@ -137,7 +139,8 @@ def of_call(model: Model, function: FunctionInfo, call: ast.Call, depth: int = _
         given = [model.value_in(function, each) for each in (*call.args, *(each.value for each in call.keywords))]
         if any(_is_own(each) or each.kind in _CODE for each in given) or _takes_a_step(model, function, call):
             return ANYTHING
-        return _of_library(called.ref or "", call)
+        walks = last_name(call.func) in _WALKERS and not all(_is_there(model, function, each) for each in call.args)
+        return ANYTHING if walks else _of_library(called.ref or "", call)
     return _of_method(model, function, call) if isinstance(call.func, ast.Attribute) else ANYTHING
 
 
@@ -149,6 +152,15 @@ def _takes_a_step(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
     made = model.only_binding(function, taken.id) if isinstance(taken, ast.Name) else None
     numbers = made.args[0] if isinstance(made, ast.Call) and last_name(made.func) == "iter" and made.args else None
     return not (isinstance(numbers, ast.Call) and last_name(numbers.func) == ITEMS.name)
+
+
+def _is_there(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether walking the value runs no code but that of its own expression: it is no generator made elsewhere."""
+    if isinstance(node, (ast.GeneratorExp, ast.SetComp, ast.DictComp, ast.ListComp)):
+        return True  # its clauses and its element are asked one by one
+    value = model.value_in(function, node)
+    known = value.is_tensor or value.kind in (Kind.NUMBER, Kind.STRING, Kind.NUMPY)
+    return known or walked_twice.there(model, function, node) is Safety.SAFE
 
 
 def _of_library(ref: str, call: ast.Call) -> Effects:
@@ -228,6 +240,8 @@ def _of_node(model: Model, function: FunctionInfo, node: ast.AST, depth: int) ->
         return _of_attribute(model, function, node)
     if isinstance(node, ast.Subscript):
         return _of_subscript(model, function, node)
+    if isinstance(node, ast.Starred) and isinstance(node.ctx, ast.Load):
+        return NOTHING if _is_there(model, function, node.value) else ANYTHING
     if isinstance(node, (ast.For, ast.comprehension)):
         return NOTHING if walked_twice.there(model, function, node.iter) is Safety.SAFE else ANYTHING
     if isinstance(node, ast.withitem):

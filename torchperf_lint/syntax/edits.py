@@ -50,7 +50,7 @@ def replace(tree: StatementTree, node: cst.CSTNode, new: cst.CSTNode | str) -> E
 
 def after_word(tree: StatementTree, start: int) -> str:
     """The blank that a name needs at a place, where a word stands right before it: `return[x]`."""
-    return " " if _is_word(tree.source.utf8[:start][-1:]) else ""
+    return " " if _is_word(tree.source.utf8[max(start - 1, 0) : start]) else ""
 
 
 def _is_word(byte: bytes) -> bool:
@@ -60,8 +60,8 @@ def _is_word(byte: bytes) -> bool:
 
 def blank_before_word(tree: StatementTree, node: cst.CSTNode) -> str:
     """The blank that a name needs in the node's place, where a word follows at once: `f(x)for x in xs`."""
-    following = tree.source.utf8[tree.span(node)[1] :][:1]
-    return " " if following.isalnum() or following == b"_" else ""
+    end = tree.span(node)[1]
+    return " " if _is_word(tree.source.utf8[end : end + 1]) else ""
 
 
 def together(*parts: Edit | tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
-from torchperf_lint.idioms import evaluating
+from torchperf_lint.idioms import evaluating, surroundings
 from torchperf_lint.idioms.scripting import is_perhaps_scripted
 from torchperf_lint.idioms.written_helpers import ITEMS, defined
 from torchperf_lint.model.domain.values import Kind
@@ -40,6 +40,8 @@ def items_at_once(model: Model, read: HostRead, comprehension: _Comprehension) -
         return NoFix.SHAPE_UNKNOWN
     if is_perhaps_scripted(model, read.site):
         return NoFix.SCRIPTED
+    if surroundings.is_spelled_out(model, read.site):
+        return NoFix.FORM
     if torch is None or not tree.lossless or not all(map(model.keeps_builtin, _BUILTINS)):
         return NoFix.NO_ROOM
     kept = edits.text_of(tree, read.tensor) + edits.blank_before_word(tree, read.site.node)

@@ -68,12 +68,25 @@ def read_before_loop(model: Model, read: HostRead) -> Fix | NoFix:
 
 
 def _is_never_none(model: Model, function: FunctionInfo, name: str) -> bool:
-    """Whether a name is bound to what is computed, and to no choice; a parameter has no default of None."""
+    """Whether a name is bound to what is computed, and to no choice; a parameter has no default of None.
+
+    A parameter that is declared as optional, or bound again, may be None too.
+    """
     if name in function.parameter_names:
         given = function.defaults.get(name)
-        return not (isinstance(given, ast.Constant) and given.value is None)
+        is_none = isinstance(given, ast.Constant) and given.value is None
+        return not is_none and name not in function.bound_names and not _is_optional(function, name)
     made = model.all_bindings(function, name)
     return bool(made) and all(isinstance(each, (ast.Call, ast.BinOp, ast.Subscript, ast.Compare)) for each in made)
+
+
+def _is_optional(function: FunctionInfo, name: str) -> bool:
+    """Whether a parameter's annotation allows None: `Tensor | None`, `Optional[Tensor]`."""
+    given = function.node.args if isinstance(function.node, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
+    named = [] if given is None else [*given.posonlyargs, *given.args, *given.kwonlyargs]
+    declared = next((each.annotation for each in named if each.arg == name), None)
+    text = "" if declared is None else ast.unparse(declared)
+    return "None" in text or "Optional" in text
 
 
 def _indices(node: ast.Subscript) -> list[ast.Name]:
