@@ -133,6 +133,18 @@ def test_cost_classes_stand_in_order_and_bars_are_as_long_as_their_counts() -> N
     assert [round(each / widths[1], 1) for each in widths] == [0.7, 1.0, 0.5, 0.2]
 
 
+def test_waits_and_other_costs_have_their_causes_and_files_stand_by_cost() -> None:
+    copies = [found("copies.py", row=row)._replace(cost=Cost(Rate.STEP, Loss.BYTES)) for row in range(1, 9, 2)]
+    waits = [found("waits.py")._replace(code="TPL102"), found("both.py"), found("both.py", row=5)]
+    tree = page(*copies, *waits)
+    titles = [text_of(each) for each in tree.iter("h2")][1:5]
+    assert titles == ["By cost", "Waits by cause", "Other costs by cause", "Files by cost"]
+    _, of_waits, of_others, by_file = with_class(tree, "bars")
+    assert sorted(text_of(each.find("span")) for each in of_waits) == ["1", "2"]
+    assert [text_of(each.find("span")) for each in of_others] == ["4"]
+    assert [text_of(each.find("div")).strip() for each in by_file] == ["both.py", "waits.py", "copies.py"]
+
+
 def test_files_beyond_the_plot_are_counted() -> None:
     tree = page(*(found(f"{n:02}.py") for n in range(bars.MOST_FILES + 3)))
     assert len(with_class(tree, "bars")[2]) == bars.MOST_FILES

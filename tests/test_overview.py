@@ -12,7 +12,7 @@ import pytest
 from test_cli import Faced, feed, lint, write  # noqa: F401
 from test_report import LOOP, context, diagnostic, fix
 from torchperf_lint import cli
-from torchperf_lint.engine.findings import Because, Confidence, Cost, Diagnostic, Loss, Rate, Safety
+from torchperf_lint.engine.findings import Because, CellPath, Confidence, Cost, Diagnostic, Loss, Rate, Safety
 from torchperf_lint.report import MOST_IN_FULL, Context, by_path, commands, overview, ranking, text
 from word_rules import word_rules  # noqa: F401
 
@@ -124,6 +124,12 @@ def test_what_is_piped_or_written_into_a_file_is_not_cut(lint, monkeypatch) -> N
 
 
 # The overview
+
+
+def test_why_is_named_where_it_can_answer() -> None:
+    in_cell = found(CellPath("a.ipynb", 3))
+    assert not any("torchperf-lint why" in line for line in lines([in_cell]))
+    assert any("torchperf-lint why" in line for line in lines([in_cell, found("a.py")]))
 
 
 def test_the_overview_counts_by_rule_file_severity_and_fix() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,11 @@ def test_modules_pages_and_fixture_folders_match() -> None:
 @every_rule
 def test_page_agrees_with_the_declaration(rule: Rule) -> None:
     pages.load_page(rule)
+
+
+@every_rule
+def test_a_page_shown_alone_leads_to_no_file_beside_it(rule: Rule) -> None:
+    assert not re.search(r"\]\((?!\w+:|#)", pages.page_text(rule))
 
 
 @every_rule

@@ -56,6 +56,7 @@ _COLUMNS = """\
 """
 
 _FENCE = re.compile(r"(?P<tick>`{3,}|~{3,})(?P<info>.*)")
+_LINK_BESIDE = re.compile(r"\[([^\]\n]+)\]\((?!\w+:|#)[^)\n]*\.md(?:#[^)\n]*)?\)")
 
 
 class BadPage(ValueError):
@@ -95,9 +96,12 @@ def page_path(rule: Rule) -> Path:
 
 
 def page_text(rule: Rule) -> str:
-    """The rule's page as Markdown; that of a plugin's rule lies beside its module, or is made of its declaration."""
+    """The rule's page as Markdown; that of a plugin's rule lies beside its module, or is made of its declaration.
+
+    Links to other pages are their texts: where the page is shown, the others do not lie next to it.
+    """
     if rule.code.startswith(OWN_PREFIX):
-        return page_path(rule).read_text(encoding="utf-8")
+        return _LINK_BESIDE.sub(r"\1", page_path(rule).read_text(encoding="utf-8"))
     module = sys.modules.get(rule.check.__module__)
     path = Path(getattr(module, "__file__", None) or "").parent / f"{rule.stem}.md"
     if path.is_file():

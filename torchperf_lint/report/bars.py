@@ -1,11 +1,11 @@
-"""Plots of findings as inline SVG: a bar for each cost class, rule and file, in parts by severity."""
+"""Plots of findings as inline SVG: a bar for each cost class, cause and file, in parts by severity."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Severity, file_of
+from torchperf_lint.engine.findings import Loss, Rate, Severity, file_of
 from torchperf_lint.report import printable
 from torchperf_lint.report.elements import broken, percent, picture, tag
 from torchperf_lint.report.groups import grouped
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Diagnostic
     from torchperf_lint.report import Context
     from torchperf_lint.report.elements import Markup
+    from torchperf_lint.report.ranking import OfFile
 
 MOST_FILES = 15
 """More bars than these tell no more."""
@@ -25,6 +26,7 @@ MOST_FILES = 15
 _HEIGHT = 14
 _GAP = 0.0025  # between the parts of a bar, as a share of the plot's width
 _NO_COST = "no cost in time or memory"
+_NO_RANK = (len(Rate), len(Loss))
 
 
 class _Bar(NamedTuple):
@@ -35,24 +37,43 @@ class _Bar(NamedTuple):
 
 
 def all_plots(found: Sequence[Diagnostic], anchors: Mapping[int, str], context: Context) -> Iterator[Markup]:
-    """The plots by cost class, by rule and by file; `anchors` has those of the groups, by their heads."""
+    """The plots by cost class, by cause and by file; `anchors` has those of the groups, by their heads."""
     yield _plot("By cost", "What is lost, and how often: the costliest first.", _by_cost(found), legend=True)
-    yield _plot("By rule", "The rule with the weightiest finding first.", _by_rule(found, anchors, context))
-    counted = files(found)
+    waits = [each for each in found if each.cost is not None and each.cost.loss is Loss.WAIT]
+    others = [each for each in found if each.cost is None or each.cost.loss is not Loss.WAIT]
+    about = "The rule with the weightiest finding first."
+    if waits:
+        yield _plot("Waits by cause", about, _by_rule(waits, anchors, context))
+    if others:
+        yield _plot("Other costs by cause", about, _by_rule(others, anchors, context))
+    counted = _costliest_first(found)
     left_out = len(counted) - MOST_FILES
     more = f" {left_out} more files have fewer." if left_out > 0 else ""
     numbers = {path: number for number, path in enumerate(dict.fromkeys(file_of(each.path) for each in found), 1)}
     of_files = [
         _Bar(printable(each.path), each.severities, f"#file-{numbers[each.path]}") for each in counted[:MOST_FILES]
     ]
-    yield _plot("By file", f"The files with most errors first.{more}", of_files)
+    yield _plot("Files by cost", f"Those with most findings of the costliest class first.{more}", of_files)
+
+
+def _costliest_first(found: Sequence[Diagnostic]) -> list[OfFile]:
+    """The files with findings: those with most of the costliest class first, then of the next one."""
+    costs = sorted({_rank(each) for each in found})
+    counts: dict[str, Counter[tuple[int, int]]] = {}
+    for each in found:
+        counts.setdefault(file_of(each.path), Counter())[_rank(each)] += 1
+    return sorted(files(found), key=lambda each: [-counts[each.path][cost] for cost in costs])
+
+
+def _rank(diagnostic: Diagnostic) -> tuple[int, int]:
+    return _NO_RANK if diagnostic.cost is None else diagnostic.cost.rank
 
 
 def _by_cost(found: Sequence[Diagnostic]) -> list[_Bar]:
     counts: dict[tuple[tuple[int, int], str], Counter[str]] = {}
     for each in found:
-        key = ((9, 9), _NO_COST) if each.cost is None else (each.cost.rank, str(each.cost))
-        counts.setdefault(key, Counter())[each.severity] += 1
+        name = _NO_COST if each.cost is None else str(each.cost)
+        counts.setdefault((_rank(each), name), Counter())[each.severity] += 1
     return [_Bar(name, counted) for (_, name), counted in sorted(counts.items(), key=lambda item: item[0])]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_lint.engine.findings import Confidence
+from torchperf_lint.engine.findings import Confidence, file_of
+from torchperf_lint.engine.names import is_notebook
 from torchperf_lint.report import of_severity, paint, printable
 from torchperf_lint.report.commands import next_commands
 from torchperf_lint.report.ranking import NO_FIX, files, grade, grades, places_to_begin, severities
@@ -26,6 +27,7 @@ _HOW = {
     "shown": "shown with the finding, never written",
     NO_FIX: "to be changed by hand; `torchperf-lint why FILE:LINE` says why",
 }
+_BY_HAND = "to be changed by hand"
 
 
 def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]:
@@ -43,8 +45,10 @@ def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]
     yield paint("Fixes", "bold", context)
     counts = {name: count for name, count in grades(found).items() if count}
     width = max(len(str(count)) for count in counts.values())
+    only_in_notebooks = all(is_notebook(file_of(each.path)) for each in found if each.fix is None)
+    how = {**_HOW, NO_FIX: _BY_HAND} if only_in_notebooks else _HOW  # `why` reads no notebooks
     for name, count in counts.items():
-        yield f"  {count:>{width}}  {name:<6}  {_fitting(_HOW[name], width + 12, context)}"
+        yield f"  {count:>{width}}  {name:<6}  {_fitting(how[name], width + 12, context)}"
     yield ""
     yield paint("Begin with", "bold", context)
     for number, group in enumerate(places_to_begin(found), 1):

@@ -72,11 +72,17 @@ def stands_in_reader(model: Model, site: Site) -> bool:
 
 
 def _only_read(model: Model, function: FunctionInfo) -> ast.Call | None:
-    """The call by which a function reads its first parameter, doing nothing else; None for other functions."""
+    """The call by which a function reads its first parameter, doing nothing else; None for other functions.
+
+    A function whose name does not say that it reads is another one: its calls are not searched for, and so its own
+    read is reported.
+    """
     return model.remember(("only_read", function), lambda: _find_read(function))
 
 
 def _find_read(function: FunctionInfo) -> ast.Call | None:
+    if not function.name.lower().endswith(READER_ENDINGS):
+        return None
     names = function.parameter_names[function.self_name is not None :]
     if not names or function.is_generator or not _is_plain(function, names[1:]):
         return None
