@@ -13,25 +13,32 @@ from pathlib import Path
 
 import pytest
 
-from documents import ADOPTION, DOCUMENTS, commands
+from documents import ADOPTION, DOCUMENTS, README, commands
 from git_project import WHO, begun, committed
 from linting import ROOT
 from made_up_trace import Trace
 from torchperf_lint.report import FORMATS
 
+IN_TEXT = re.findall(r"`((?:torchperf-lint|flake8) [^`]+|pip install [^`]+)`", README.read_text(encoding="utf-8"))
 COMMANDS = sorted(
-    {
+    {*IN_TEXT}
+    | {
         command
         for document in DOCUMENTS
         if document != ADOPTION
         for command in commands(document.read_text(encoding="utf-8"))
     }
 )
-OURS = [each for each in COMMANDS if re.match(r"(torchperf-lint|flake8|eval) ?", each) and "HOST" not in each]
+OURS = [
+    each
+    for each in COMMANDS
+    if re.match(r"(torchperf-lint|flake8|eval) ?", each) and "HOST" not in each and each != "torchperf-lint verify"
+]
 NOT_RUN = re.compile(
     r"pip install (?:\.|'\.\[(?P<extra>\w+)\]')"  # takes minutes, and the network
     r"|make vscode|code --install-extension .*"  # need npm and VS Code
     r"|dask (?:scheduler|worker .*)|torchperf-lint --executor dask=tcp://HOST:8786 src/"  # test_cluster.py does
+    r"|torchperf-lint verify"  # test_packaging.py does
 )
 SCRIPT = """\
 import torch

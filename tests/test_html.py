@@ -135,7 +135,7 @@ def test_cost_classes_stand_in_order_and_bars_are_as_long_as_their_counts() -> N
 
 def test_waits_and_other_costs_have_their_causes_and_files_stand_by_cost() -> None:
     copies = [found("copies.py", row=row)._replace(cost=Cost(Rate.STEP, Loss.BYTES)) for row in range(1, 9, 2)]
-    waits = [found("waits.py")._replace(code="TPL102"), found("both.py"), found("both.py", row=5)]
+    waits = [found("waits.py")._replace(code="TPL101"), found("both.py"), found("both.py", row=5)]
     tree = page(*copies, *waits)
     titles = [text_of(each) for each in tree.iter("h2")][1:5]
     assert titles == ["By cost", "Waits by cause", "Other costs by cause", "Files by cost"]
