@@ -95,7 +95,8 @@ def is_no_mistake(line: dict[str, Any], folder: Path) -> bool:
     place = line["location"]
     text = (folder / place["filename"]).read_text(encoding="utf-8").splitlines()[place["row"] - 1]
     ways = [each["via"] for each in line["operators"] if each["waits_per_step"]]
-    return inherent.is_backward(text) or all(way is not None and inherent.is_inside(way["filename"]) for way in ways)
+    inside = bool(ways) and all(way is not None and inherent.is_inside(way["filename"]) for way in ways)
+    return inside or inherent.is_backward(text)
 
 
 def run(folder: Path, python: str) -> dict[str, Any]:
@@ -114,17 +115,19 @@ def tell(rows: list[Row]) -> None:
     lines, found = sum(row.lines for row in rows), sum(row.found for row in rows)
     waits, waits_found = sum(row.waits for row in rows), sum(row.waits_found for row in rows)
     print(f"{len(rows)} programs that ran")
+    if not lines:
+        return
     print(f"waiting lines found: {found} of {lines} ({found / lines:.0%})")
     often, often_found = sum(row.often for row in rows), sum(row.often_found for row in rows)
     if often:
         print(f"of those that wait in at least every other step: {often_found} of {often} ({often_found / often:.0%})")
     print(f"waits found: {waits_found:.5g} of {waits:.5g} per step ({waits_found / waits:.0%})")
     spared, waits_spared = sum(row.inherent for row in rows), sum(row.waits_inherent for row in rows)
-    if spared or waits_spared:
-        left, waits_left = often - spared, waits - waits_spared
+    left, waits_left = often - spared, waits - waits_spared
+    if (spared or waits_spared) and left and waits_left:
         print(
-            f"without checkpoints, scalers, packed sequences and backward passes: {often_found} of {left} lines "
-            f"({often_found / left:.0%}), {waits_found / waits_left:.0%} of the waits"
+            "without checkpoints, scalers, averages of models, packed sequences and backward passes: "
+            f"{often_found} of {left} lines ({often_found / left:.0%}), {waits_found / waits_left:.0%} of the waits"
         )
     print(f"findings on lines that ran and never waited: {sum(row.not_seen for row in rows)}")
 

@@ -290,6 +290,7 @@ def test_a_worker_with_threads_gives_the_same(here: Path) -> None:
 # -- workers that die --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_in_mid_run_changes_nothing(
     here: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -216,6 +216,7 @@ def test_says_what_the_verification_needs(empty_environment: Path, tmp_path: Pat
     assert done.stderr == ("torchperf-lint verify: error: torch is not installed: pip install torch torchmetrics\n")
 
 
+@pytest.mark.slow
 def test_proves_fixes_where_it_is_installed(full_environment: Path, tmp_path: Path) -> None:
     files = set(_installed(full_environment))
     printed = _run(full_environment / "torchperf-lint", "verify", "TPL102", "--report", "there", cwd=tmp_path)

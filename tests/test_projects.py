@@ -433,6 +433,7 @@ def test_a_file_that_breaks_is_the_only_one_to_fail(name: str, here: Path) -> No
             write(here / path, data)
 
 
+@pytest.mark.slow
 def test_the_number_of_processes_changes_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "WORTH_A_POOL", 0)
     monkeypatch.setattr(executors, "FILES_PER_CALL", 1)

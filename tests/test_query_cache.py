@@ -173,6 +173,25 @@ def test_cycles_that_do_not_settle_have_the_same_results_in_every_order(
         assert len(system.results_by_order()) == 1
 
 
+@given(systems(ranked=True), st.integers(0, 3))
+def test_large_cycles_run_again_less_often_and_the_same_in_every_order(system: System, size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounds, "MOST_QUERIES_SETTLED", size)
+        patch.setattr(bounds, "ROUNDS_OF_MANY", 1)
+        assert len(system.results_by_order()) == 1
+
+
+def test_a_cycle_is_large_by_the_number_of_its_queries() -> None:
+    """Two queries that add to each other's members need three rounds; cut off, they have their defaults."""
+    equations = [Equation("ANY", (1,), frozenset({0}), 1), Equation("ANY", (0,), NOTHING, 0)]
+    assert System(equations, [0, 1]).ask(0) == frozenset(range(MEMBERS))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounds, "MOST_QUERIES_SETTLED", 2)
+        assert System(equations, [0, 1]).ask(0) == frozenset(range(MEMBERS))
+        patch.setattr(bounds, "MOST_QUERIES_SETTLED", 1)
+        assert System(equations, [0, 1]).ask(0) == NOTHING
+
+
 def test_a_query_that_a_later_round_shows_may_begin_the_cycle() -> None:
     """Query 0 asks query 1 only once it is not empty itself; both then form a cycle, which begins with query 0."""
     equations = [Equation("WHILE", (0, 1), frozenset({1}), 0), Equation("ANY", (0,), frozenset({0}), 0)]

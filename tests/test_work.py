@@ -62,6 +62,7 @@ def counts(*arguments: str, seed: str = "random") -> dict[str, int]:
     return {name: int(count) for name, count in rows}
 
 
+@pytest.mark.slow
 def test_a_run_does_what_it_did(work: ModuleType, bless: bool) -> None:
     now = counts("benchmarks/work.py", "--bless" if bless else "--counts")
     assert not work.complaints(work.kept(), now), "`pytest --bless` keeps it, if it has to be"
@@ -73,10 +74,12 @@ def usual() -> dict[str, int]:
     return counts("-c", SMALL.format(change=""), seed="1")
 
 
+@pytest.mark.slow
 def test_the_counts_rest_on_nothing_random(usual: dict[str, int]) -> None:
     assert usual == counts("-c", SMALL.format(change=""), seed="2")
 
 
+@pytest.mark.slow
 def test_work_that_is_done_twice_is_told(work: ModuleType, usual: dict[str, int]) -> None:
     slow = counts("-c", SMALL.format(change=TWICE))
     assert any(said.startswith(f"{work.ALL}: ") and "too much" in said for said in work.complaints(usual, slow))

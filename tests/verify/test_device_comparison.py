@@ -26,6 +26,7 @@ def _measured(**waits):
 # ---- the state of affairs
 
 
+@pytest.mark.slow
 def test_the_simulated_device_agrees_with_the_gpu():
     known = device_comparison.read()
     if known is None:

@@ -229,6 +229,7 @@ def test_results_without_an_exact_record_are_not_called_the_same():
     assert _compared(odd, odd, odd)[RESULTS] == (NOTHING, ("results is an object",))
 
 
+@pytest.mark.slow
 def test_a_preview_of_a_real_program(sources, tmp_path):
     """It prints a time and writes a file, includes a package, and is told in JSON: what it prints goes elsewhere."""
     script = Path(sources.script)

@@ -71,6 +71,7 @@ def called(run: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str) ->
     return int(run.main())
 
 
+@pytest.mark.slow
 def test_the_programs_run_whose_packages_are_here(
     run: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

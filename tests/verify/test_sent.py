@@ -200,6 +200,7 @@ def test_on_a_gpu_it_pins_and_does_not_wait() -> None:
     assert _calls("del torch.compiler, torch.compile") == pinned, "a release without compilers"
 
 
+@pytest.mark.slow
 def test_releases_whose_compiler_does_not_say_that_it_runs_move_as_before() -> None:
     assert _calls("del torch.compiler") == "[(('cuda',), {})]"
     assert _calls("del torch.compiler.is_compiling") == "[(('cuda',), {})]"

@@ -371,7 +371,8 @@ class QueryCache:
         unsettled = {
             each: last for each, assumed, last in used if not results[each][1]._is_same(assumed, results[each][0])
         }
-        if unsettled and rounds < bounds.MOST_ROUNDS:
+        most = bounds.MOST_ROUNDS if len(results) <= bounds.MOST_QUERIES_SETTLED else bounds.ROUNDS_OF_MANY
+        if unsettled and rounds < most:
             progress.drop_since(earlier)
             progress.assumed = {**progress.assumed, **{each: result for each, (result, _) in results.items()}}
             return _AGAIN
