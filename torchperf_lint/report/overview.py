@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_lint.engine.findings import Confidence, file_of
-from torchperf_lint.engine.names import is_notebook
+from torchperf_lint.engine.findings import CellPath, Confidence
 from torchperf_lint.report import of_severity, paint, printable
 from torchperf_lint.report.commands import next_commands
 from torchperf_lint.report.ranking import NO_FIX, files, grade, grades, places_to_begin, severities
@@ -45,7 +44,7 @@ def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]
     yield paint("Fixes", "bold", context)
     counts = {name: count for name, count in grades(found).items() if count}
     width = max(len(str(count)) for count in counts.values())
-    only_in_notebooks = all(is_notebook(file_of(each.path)) for each in found if each.fix is None)
+    only_in_notebooks = all(isinstance(each.path, CellPath) for each in found if each.fix is None)
     how = {**_HOW, NO_FIX: _BY_HAND} if only_in_notebooks else _HOW  # `why` reads no notebooks
     for name, count in counts.items():
         yield f"  {count:>{width}}  {name:<6}  {_fitting(how[name], width + 12, context)}"

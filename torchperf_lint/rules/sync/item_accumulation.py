@@ -12,6 +12,7 @@ from torchperf_lint.idioms.sync.ahead import read_ahead_or
 from torchperf_lint.idioms.sync.entries import kept_in_entries
 from torchperf_lint.idioms.sync.factors import scale_of
 from torchperf_lint.idioms.sync.fresh import is_fresh
+from torchperf_lint.idioms.sync.own_sums import kept_in_objects
 from torchperf_lint.idioms.sync.put_off import put_off
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads, may_lack_float64
 from torchperf_lint.idioms.sync.side_by_side import read_side_by_side
@@ -51,6 +52,8 @@ def item_accumulation(model: Model) -> Iterator[Finding]:
         fix = read.unfixed or _without_wait(model, defer(model, read, name))
         if fix is NoFix.PUT_IN_A_CONTAINER:
             fix = _without_wait(model, kept_in_entries(model, read))
+        if fix is NoFix.KEPT_IN_AN_OBJECT:
+            fix = kept_in_objects(model, read)
         if isinstance(fix, NoFix) and not read.is_mixed:
             fix = read_ahead_or(model, read, read_side_by_side(model).get(read.site.start, fix))
         fields = {"read": model.brief(read.site.node), "where": read.hot_path.where, "use": _use(model, read, name)}
