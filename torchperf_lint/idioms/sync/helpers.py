@@ -67,22 +67,51 @@ def _reader(model: Model, record: CallRecord) -> ast.Call | None:
 
 
 def stands_in_reader(model: Model, site: Site) -> bool:
-    """Whether the site is in such a function: then its calls are reported instead."""
-    return _only_read(model, model.function_of(site)) is not None
+    """Whether the site is in such a function: then its calls are reported instead.
+
+    The calls of a function whose name does not say that it reads are not searched for. Its read is reported unless no
+    call in a step gives it a device tensor: one call may run in every step, and another one have the tensor.
+    """
+    function = model.function_of(site)
+    if not _reads_only(model, function):
+        return False
+    runs_later = isinstance(function.node, ast.AsyncFunctionDef)
+    return (
+        _is_named_so(function)
+        or runs_later
+        or not model.remember(
+            ("read in a step", function), lambda: any(_gives_in_a_step(model, each) for each in model.callers(function))
+        )
+    )
+
+
+def _gives_in_a_step(model: Model, record: CallRecord) -> bool:
+    """Whether a call runs in every step and has a device tensor for its first argument."""
+    home, given = model.home(record.function), next(iter(record.call.args), None)
+    if given is None or isinstance(given, ast.Starred) or home.hot_path_of(record.statement) is None:
+        return False
+    return home.value_in(record.function, given).device.on_accelerator
 
 
 def _only_read(model: Model, function: FunctionInfo) -> ast.Call | None:
-    """The call by which a function reads its first parameter, doing nothing else; None for other functions.
+    """The call by which a function that is named so reads its first parameter, doing nothing else; None for others."""
+    return _read_of(model, function) if _is_named_so(function) else None
 
-    A function whose name does not say that it reads is another one: its calls are not searched for, and so its own
-    read is reported.
-    """
+
+def _reads_only(model: Model, function: FunctionInfo) -> bool:
+    """Whether a function of any name does nothing but read its first parameter."""
+    return _read_of(model, function) is not None
+
+
+def _is_named_so(function: FunctionInfo) -> bool:
+    return function.name.lower().endswith(READER_ENDINGS)
+
+
+def _read_of(model: Model, function: FunctionInfo) -> ast.Call | None:
     return model.remember(("only_read", function), lambda: _find_read(function))
 
 
 def _find_read(function: FunctionInfo) -> ast.Call | None:
-    if not function.name.lower().endswith(READER_ENDINGS):
-        return None
     names = function.parameter_names[function.self_name is not None :]
     if not names or function.is_generator or not _is_plain(function, names[1:]):
         return None

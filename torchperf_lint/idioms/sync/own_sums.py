@@ -11,10 +11,12 @@ from torchperf_lint.idioms.sync.factors import scale_of
 from torchperf_lint.idioms.sync.fresh import is_fresh
 from torchperf_lint.idioms.sync.put_off import put_off
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads
+from torchperf_lint.idioms.transfer.pinned_copies import rests_on_waits
 from torchperf_lint.idioms.written_helpers import ALL_SETTLED, defined
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.handles import ClassInfo, dotted
+from torchperf_lint.model.handles import ClassInfo, dotted, last_name
 from torchperf_lint.syntax import cst, edits
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.idioms.sync.reads import HostRead
@@ -25,10 +27,12 @@ _SUM_TITLE, _LIST_TITLE = (
     "sum on the device, read where the sum is used",
     "collect on the device, read where it is used",
 )
-_ASSUMES = "only the code that is shown reads `{name}`, factors are Python numbers, and its tensors live on one device"
+_ASSUMES = "nothing else reads `{name}`, what it adds up are tensors of one device, and factors are Python numbers"
 _PLAIN_BASES = frozenset({"object", "abc.ABC", "torch.nn.Module"})
 _LOOKS_LIKE_NUMBERS = frozenset({"sum", "max", "min", "sorted", "list", "tuple", "mean", "median", "std", "array"})
 """What functions of numbers are called."""
+_ACCESS = ("__getattr__", "__getattribute__", "__setattr__", "__delattr__")
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class _Attribute(NamedTuple):
@@ -47,6 +51,8 @@ def kept_in_objects(model: Model, read: HostRead) -> Fix | NoFix:
         return NoFix.KEPT_IN_AN_OBJECT
     if is_perhaps_scripted(model, read.site):
         return NoFix.SCRIPTED
+    if rests_on_waits(model):
+        return NoFix.KEPT_IN_AN_OBJECT
     held = _attribute(model, function.cls, name)
     if held is None or not held.starts or not all(_begins(each, collected) for each in held.starts):
         return NoFix.KEPT_IN_AN_OBJECT
@@ -86,7 +92,11 @@ def _attribute(model: Model, cls: ClassInfo, name: str) -> _Attribute | None:
 
 def _uses(model: Model, cls: ClassInfo, name: str) -> _Attribute | None:
     family = _family(model, cls)
-    if any(each.node.decorator_list for each in family):
+    if not family <= {cls for each in model.with_neighbours for cls in each.classes}:
+        return None
+    if any(each.node.decorator_list or _has_own_access(each, name) for each in family):
+        return None
+    if any(_is_taken_by_text(node, name) for each in model.with_neighbours for node in each.top.nodes):
         return None
     if any(base not in _PLAIN_BASES for each in family for base in model.library_bases(each)):
         return None
@@ -102,7 +112,7 @@ def _uses(model: Model, cls: ClassInfo, name: str) -> _Attribute | None:
                 if function.is_module and id(node) in inner:
                     continue
                 if function.cls not in family or dotted(node.value) != function.self_name:
-                    if node.attr == name and _may_be_its(each, function, node, family):
+                    if _may_be_its(each, function, node, family):
                         return None
                 elif node.attr != name or each is not model or not _is_known_use(function, node, found):
                     return None
@@ -111,8 +121,32 @@ def _uses(model: Model, cls: ClassInfo, name: str) -> _Attribute | None:
 
 def _family(model: Model, cls: ClassInfo) -> set[ClassInfo]:
     """The class, its bases, and the classes here and in files around that descend from it."""
-    derived = (other for each in model.with_neighbours for other in each.classes if cls in each.lineage(other))
-    return {*model.lineage(cls), *derived}
+    derived = (each.lineage(other) for each in model.with_neighbours for other in each.classes)
+    return {*model.lineage(cls), *(each for lineage in derived if cls in lineage for each in lineage)}
+
+
+def _has_own_access(cls: ClassInfo, name: str) -> bool:
+    """Whether code of the class runs where its attributes are taken, or the class has such an attribute itself."""
+    if any(each in cls.methods for each in (name, *_ACCESS)):
+        return True
+    bound = (each for each in cls.node.body if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value is not None)
+    targets = (part for each in bound for part in (each.targets if isinstance(each, ast.Assign) else [each.target]))
+    return any(isinstance(each, ast.Name) and each.id == name for each in targets)
+
+
+def _is_taken_by_text(node: ast.AST, name: str) -> bool:
+    """Whether attributes are taken by texts that are not seen, or are this one, or by a pattern."""
+    if isinstance(node, ast.MatchClass):
+        return name in node.kwd_attrs or bool(node.patterns)
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and "{" in node.value and f".{name}" in node.value
+    if not isinstance(node, ast.Call):
+        return False
+    called = last_name(node.func)
+    if called == "getattr":
+        text = node.args[1] if len(node.args) > 1 else None
+        return not isinstance(text, ast.Constant) or text.value == name
+    return called in ("vars", "attrgetter") or (called == "copy" and dotted(node.func) == "copy")
 
 
 def _has_known_bases(model: Model, cls: ClassInfo) -> bool:
@@ -128,7 +162,8 @@ def _may_be_its(model: Model, function: FunctionInfo, node: ast.Attribute, famil
         return False  # a number cannot be called
     value = model.value_in(function, node.value)
     if isinstance(value.cls, ClassInfo):
-        return value.cls in family or any(each in family for each in value.among)
+        stands_for_others = "Protocol" in map(last_name, value.cls.node.bases) or "__getattr__" in value.cls.methods
+        return stands_for_others or value.cls in family or any(each in family for each in value.among)
     return value.kind in (Kind.UNKNOWN, Kind.INSTANCE)
 
 
@@ -156,10 +191,10 @@ def _is_known_use(function: FunctionInfo, node: ast.Attribute, found: _Attribute
 def _given(function: FunctionInfo, node: ast.Attribute) -> ast.expr | None:
     """What an assignment gives to the attribute: `self.sum = 0.0`, and `self.sum, self.count = 0.0, 0`."""
     parent = function.parents.get(node)
-    if isinstance(parent, (ast.Assign, ast.AnnAssign)):
+    if isinstance(parent, ast.AnnAssign) or (isinstance(parent, ast.Assign) and len(parent.targets) == 1):
         return parent.value
     statement = function.parents.get(parent) if isinstance(parent, ast.Tuple) else None
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Tuple):
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Tuple) or statement.targets[1:]:
         return None
     assert isinstance(parent, ast.Tuple)
     values = statement.value.elts
@@ -188,6 +223,8 @@ def _asks_length(function: FunctionInfo, node: ast.Attribute) -> bool:
 
 
 def _runs_in_a_step(model: Model, function: FunctionInfo, node: ast.Attribute) -> bool:
+    if function.name.startswith("__") and function.name not in ("__init__", "__getstate__", "__reduce__"):
+        return True  # what shows or compares the object calls it without a name
     around = function.parents.get(node)
     while around is not None and not isinstance(around, ast.stmt):
         around = function.parents.get(around)
@@ -197,9 +234,13 @@ def _runs_in_a_step(model: Model, function: FunctionInfo, node: ast.Attribute) -
 def _can_be_wrapped(function: FunctionInfo, node: ast.Attribute, collected: bool) -> bool:
     """Whether the number, or a new list of them, may stand in the place of the attribute."""
     around = parent = function.parents.get(node)
-    while around is not None and not isinstance(around, ast.stmt):
-        if isinstance(around, ast.JoinedStr):
-            return False  # Python tells no place within it
+    if node.lineno != node.end_lineno:
+        return False
+    while around is not None and around is not function.node:
+        if isinstance(around, (ast.JoinedStr, ast.MatchValue)):
+            return False  # Python tells no place within a text, and a call is another pattern
+        if collected and not _is_taken_once(around, node):
+            return False  # each pass would read the whole list
         around = function.parents.get(around)
     if not collected:
         return True
@@ -208,6 +249,16 @@ def _can_be_wrapped(function: FunctionInfo, node: ast.Attribute, collected: bool
     if isinstance(parent, ast.Call):
         return node in parent.args and (dotted(parent.func) or "").rpartition(".")[2] in _LOOKS_LIKE_NUMBERS
     return isinstance(parent, (ast.For, ast.comprehension)) and parent.iter is node
+
+
+def _is_taken_once(around: ast.AST, node: ast.Attribute) -> bool:
+    """Whether a loop, if it is one, walks over what is made of the list, and its passes do not name it."""
+    if isinstance(around, (ast.For, ast.AsyncFor)):
+        uses = [each for each in subtree(around) if isinstance(each, ast.Attribute) and each.attr == node.attr]
+        return uses == [node] and node in subtree(around.iter)
+    if isinstance(around, _COMPREHENSIONS):
+        return node in subtree(around.generators[0].iter)
+    return not isinstance(around, ast.While)
 
 
 # -- what is written ------------------------------------------------------------------------------------------------
@@ -221,27 +272,46 @@ def _summed(
     made: list[tuple[Edit, ...] | Edit | None] = []
     reader = ""
     for read in reads:
-        if not isinstance(read.parent, cst.AugAssign) or scale_of(model, read) is None:
+        scale = scale_of(model, read) if isinstance(read.parent, cst.AugAssign) else None
+        statement = model.statement_of(read.site.node)
+        if scale is None or not isinstance(statement, ast.AugAssign):
             return NoFix.COMPUTED_WITH
+        divides = any(isinstance(each, ast.Div) for each in subtree(statement.value))
+        if divides and not scale.exact:
+            return NoFix.COMPUTED_WITH  # CUDA multiplies by the reciprocal
+        if read.reader != "item":
+            return NoFix.MAY_BE_A_NUMBER
         later = put_off(model, read, to_float=floats)
         if later is None:
             return NoFix.DTYPE_UNKNOWN
         made += [edits.replace(read.site.tree, read.site.node, later.kept), *(() if reader else (later.definitions,))]
+        made.append(_added_anew(model, statement))
         reader = later.convert
     return reader, made
+
+
+def _added_anew(model: Model, statement: ast.AugAssign) -> Edit | None:
+    """`self.sum = self.sum + x` for `self.sum += x`, which would write to the tensor that a copy of the object has."""
+    source, target = model.source, statement.target
+    start = source.offset(target.end_lineno or target.lineno, target.end_col_offset or 0)
+    end = source.offset(statement.value.lineno, statement.value.col_offset)
+    between = source.utf8[start:end]
+    if between.strip() != b"+=":
+        return None
+    return Edit(start, end, f" = {ast.unparse(target)} + ".encode())
 
 
 def _listed(model: Model, reads: list[HostRead]) -> tuple[str, list[tuple[Edit, ...] | Edit | None]] | NoFix:
     """The function that reads the list, and the edits of what is appended."""
     made: list[tuple[Edit, ...] | Edit | None] = []
     for read in reads:
-        dtype = model.value(read.tensor).dtype or ""
-        kinds = {"item": ("",), "float": ("float", "bfloat"), "int": ("int", "uint")}[read.reader]
         torch = model.name_of("torch", read.site)
         if not isinstance(read.parent, cst.Call) or read.parent.args[0].value is not read.site.node:
             return NoFix.COMPUTED_WITH
-        if not dtype.startswith(kinds) or model.value(read.tensor).mixed:
-            return NoFix.DTYPE_UNKNOWN
+        if read.reader != "item":
+            return NoFix.MAY_BE_A_NUMBER
+        if model.value(read.tensor).mixed:
+            return NoFix.MAY_BE_A_NUMBER
         if torch is None:
             return NoFix.NO_ROOM
         if not made:
