@@ -22,6 +22,7 @@ from packaging.requirements import Requirement
 from linting import ROOT
 from torchperf_lint import __version__
 from torchperf_lint.engine.registry import all_rules
+from torchperf_lint.pages import page_text
 
 _SPEC = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
 assert _SPEC is not None
@@ -265,12 +266,8 @@ def test_runs_as_a_module(empty_environment: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_explains_from_the_wheel(empty_environment: Path, tmp_path: Path) -> None:
     printed = _run(empty_environment / "torchperf-lint", "explain", "TPL102", cwd=tmp_path)
-    page = next((ROOT / "rules" / "sync").glob(f"{_stem('TPL102')}.md"))
-    assert printed.strip() == page.read_text(encoding="utf-8").strip()
-
-
-def _stem(code: str) -> str:
-    return next(rule.stem for rule in all_rules() if rule.code == code)
+    rule = next(rule for rule in all_rules() if rule.code == "TPL102")
+    assert printed.strip() == page_text(rule).strip()
 
 
 def _run(*command: object, cwd: Path | None = None, status: int = 0) -> str:

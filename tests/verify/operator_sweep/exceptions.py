@@ -14,6 +14,7 @@ class Exemption(NamedTuple):
     text: str  # in what the difference says
     reason: str
     within: float = 0.0  # for values: no farther apart than this, relative to the largest
+    everywhere: bool = True  # False: the instructions of the CPU decide whether it shows
 
 
 ALL_DTYPES = tuple(f"forward{dtype}" for dtype in ("", " complex64", " int64", " bool", " bfloat16"))
@@ -90,13 +91,30 @@ EXEMPTIONS = (
         "torch broadcasts the tensor itself, in place; memory of the device does not grow inside a kernel",
     ),
     Exemption(
-        "gradient nn.functional.linear_cross_entropy nn.functional.linear_cross_entropy.chunked"
-        " nn.functional.multilabel_soft_margin_loss",
+        "gradient nn.functional.multilabel_soft_margin_loss",
         ("forward",),
         "values",
         "",
         "CUDA divides by a number of the host by multiplying with its reciprocal",
         within=1e-6,
+    ),
+    Exemption(
+        "nn.functional.linear_cross_entropy nn.functional.linear_cross_entropy.chunked",
+        ("forward",),
+        "values",
+        "",
+        "CUDA divides by a number of the host by multiplying with its reciprocal",
+        within=1e-6,
+        everywhere=False,
+    ),
+    Exemption(
+        "pca_lowrank",
+        ("backward",),
+        "values",
+        "",
+        "on some CPUs, products of matrices round by where these lie in memory",
+        within=1e-7,
+        everywhere=False,
     ),
     Exemption(
         "gradient var_mean std_mean native_group_norm mean special.log_ndtr nn.functional.adaptive_avg_pool3d"
