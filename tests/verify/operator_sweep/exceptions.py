@@ -112,7 +112,7 @@ EXEMPTIONS = (
         ("backward",),
         "values",
         "",
-        "on some CPUs, products of matrices round by where these lie in memory",
+        "the last digits differ on some CPUs; the cause is not known",
         within=1e-7,
         everywhere=False,
     ),
