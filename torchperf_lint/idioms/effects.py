@@ -310,11 +310,8 @@ def _is_set_at_home(model: Model, function: FunctionInfo, node: ast.Attribute) -
 def _setters(model: Model) -> dict[str, list[ClassInfo | None]]:
     """By attribute, the classes whose methods set it on `self`; None for each place that sets it on another object."""
     found: dict[str, list[ClassInfo | None]] = {}
-    inner = {id(node) for function in model.functions if not function.is_module for node in function.nodes}
     for function in model.functions:
         for node in function.nodes:
-            if function.is_module and id(node) in inner:
-                continue  # a module has the nodes of its functions, too
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
                 is_own = function.cls is not None and dotted(node.value) == function.self_name
                 found.setdefault(node.attr, []).append(function.cls if is_own else None)
