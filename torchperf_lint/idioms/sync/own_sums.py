@@ -59,7 +59,8 @@ def kept_in_objects(model: Model, read: HostRead) -> Fix | NoFix:
     own = [each for each in hot_reads(model) if each.role is read.role and each.sink == read.sink]
     reads = [each for each in own if model.function_of(each.site).cls is function.cls and each.unfixed is None]
     kept = {model.ast_of(each.site.node) for each in reads}
-    if not all(kept & set(ast.walk(each)) or _is_number(model, function, each) for each in held.added):
+    # Another `+=` would write to the tensor that a copy of the object holds.
+    if not all(kept & set(ast.walk(each)) or (collected and _is_number(model, function, each)) for each in held.added):
         return NoFix.USED_OTHERWISE
     loads = [(where, node) for where, node in held.loads if not _asks_length(where, node)]
     if any(_runs_in_a_step(model, where, node) for where, node in loads):
