@@ -145,6 +145,16 @@ def test_waits_and_other_costs_have_their_causes_and_files_stand_by_cost() -> No
     assert [text_of(each.find("div")).strip() for each in by_file] == ["both.py", "waits.py", "copies.py"]
 
 
+def test_a_cause_of_two_costs_leads_from_both_plots_to_its_one_article() -> None:
+    wait = found()
+    copy = wait._replace(code="TPL101", severity="note", cost=Cost(Rate.STEP, Loss.BYTES))
+    tree = page(copy, wait)
+    (article,) = tree.iter("article")
+    _, of_waits, of_others, _ = with_class(tree, "bars")
+    targets = [bars.find("li/div/a").get("href") for bars in (of_waits, of_others)]
+    assert targets == [f"#{article.get('id')}"] * 2
+
+
 def test_files_beyond_the_plot_are_counted() -> None:
     tree = page(*(found(f"{n:02}.py") for n in range(bars.MOST_FILES + 3)))
     assert len(with_class(tree, "bars")[2]) == bars.MOST_FILES

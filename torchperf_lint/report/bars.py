@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Loss, Rate, Severity, file_of
 from torchperf_lint.report import printable
 from torchperf_lint.report.elements import broken, percent, picture, tag
-from torchperf_lint.report.groups import grouped
 from torchperf_lint.report.ranking import files
 from torchperf_lint.report.statistics import tallies
 
@@ -37,7 +36,7 @@ class _Bar(NamedTuple):
 
 
 def all_plots(found: Sequence[Diagnostic], anchors: Mapping[int, str], context: Context) -> Iterator[Markup]:
-    """The plots by cost class, by cause and by file; `anchors` has those of the groups, by their heads."""
+    """The plots by cost class, by cause and by file; `anchors` has that of each finding's group."""
     yield _plot("By cost", "What is lost, and how often: the costliest first.", _by_cost(found), legend=True)
     waits = [each for each in found if each.cost is not None and each.cost.loss is Loss.WAIT]
     others = [each for each in found if each.cost is None or each.cost.loss is not Loss.WAIT]
@@ -82,9 +81,8 @@ def _by_rule(found: Sequence[Diagnostic], anchors: Mapping[int, str], context: C
     for each in found:
         counts.setdefault(each.code, Counter())[each.severity] += 1
     first: dict[str, str] = {}
-    for group in grouped(found):
-        for each in (group.head, *group.parts):
-            first.setdefault(each.code, f"#{anchors[id(group.head)]}")
+    for each in found:
+        first.setdefault(each.code, f"#{anchors[id(each)]}")
     bars = []
     for tally in tallies(found, context):
         described = context.describe(tally.code)

@@ -37,7 +37,9 @@ def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]
     """Yield the page, in ASCII, and so the same in whatever encoding a terminal has."""
     found = list(diagnostics)
     groups = grouped(found)
-    anchors = {id(group.head): f"finding-{number}" for number, group in enumerate(groups, 1)}
+    anchors = {
+        id(each): f"finding-{number}" for number, group in enumerate(groups, 1) for each in (group.head, *group.parts)
+    }
     parts = [_top(found, groups, context)]
     if found:
         parts += [_begin(found, anchors), *bars.all_plots(found, anchors, context), _next(found, context)]
