@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
 from torchperf_lint.idioms import effects
 from torchperf_lint.idioms.scripting import is_perhaps_scripted
-from torchperf_lint.idioms.sync.reads import hot_reads
+from torchperf_lint.idioms.sync.reads import hot_read_of
 from torchperf_lint.idioms.transfer.pinned_copies import rests_on_waits
 from torchperf_lint.idioms.written_helpers import ITEMS, defined
 from torchperf_lint.syntax import cst, edits
@@ -66,8 +66,7 @@ def _display_of(model: Model, read: HostRead) -> tuple[cst.BaseExpression | None
     display = model.parent(element) if isinstance(element, (cst.Element, cst.DictElement)) else None
     if not isinstance(display, (cst.Tuple, cst.List, cst.Dict)):
         return None, []
-    by_node = {id(each.site.node): each for each in hot_reads(model)}
-    found = [by_node.get(id(each.value)) for each in display.elements]
+    found = [(each.value, hot_read_of(model, model.site(each.value))) for each in display.elements]
     plain = all(isinstance(each, (cst.Element, cst.DictElement)) for each in display.elements)
-    reads = [each for each in found if each is not None]
+    reads = [each for value, each in found if each is not None and each.site.node is value]
     return (display, reads) if plain and len(reads) == len(found) else (None, [])

@@ -86,10 +86,12 @@ def stands_in_reader(model: Model, site: Site) -> bool:
 
 
 def _gives_in_a_step(model: Model, record: CallRecord) -> bool:
-    """Whether a call runs in every step and has a device tensor for its first argument."""
+    """Whether a call runs in every step and has a device tensor for its first argument, or does not show it there."""
     home, given = model.home(record.function), next(iter(record.call.args), None)
-    if given is None or isinstance(given, ast.Starred) or home.hot_path_of(record.statement) is None:
+    if home.hot_path_of(record.statement) is None:
         return False
+    if given is None or isinstance(given, ast.Starred):
+        return True  # by keyword, or in what is unpacked: the read itself is judged by what the function gets
     return home.value_in(record.function, given).device.on_accelerator
 
 

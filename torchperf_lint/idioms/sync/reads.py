@@ -104,6 +104,12 @@ def hot_reads(model: Model) -> tuple[HostRead, ...]:
     return model.remember("hot_reads", lambda: tuple(_hot_reads(model)))
 
 
+def hot_read_of(model: Model, site: Site) -> HostRead | None:
+    """The read among these that begins where a site does."""
+    by_start = model.remember("hot_read_of", lambda: {each.site.start: each for each in hot_reads(model)})
+    return by_start.get(site.start)
+
+
 def _hot_reads(model: Model) -> Iterator[HostRead]:
     by_helpers = {each.site.start: each.site for each in helpers.helper_reads(model) if not each.copies}
     found = (site for site in model.scalar_reads(hot=True) if not helpers.stands_in_reader(model, site))

@@ -13,7 +13,7 @@ from torchperf_lint.idioms.sync.destinations import goes_to
 from torchperf_lint.idioms.sync.flags import asked_when_written
 from torchperf_lint.idioms.sync.guarded_masks import written_anyway
 from torchperf_lint.idioms.sync.joined_truths import asked_together
-from torchperf_lint.idioms.sync.reads import hot_reads
+from torchperf_lint.idioms.sync.reads import hot_read_of
 from torchperf_lint.idioms.sync.truths import hot_truths, read_truths
 from torchperf_lint.idioms.written_helpers import STILL_TRUE, stands_in
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
@@ -107,7 +107,7 @@ def _chosen_on_device(model: Model, truth: Truth) -> Fix | NoFix:
 
 def _read_ahead(model: Model, truth: Truth, reason: NoFix) -> Fix | NoFix:
     """The answers for all passes of a loop at once; where the read is written out, they are its numbers."""
-    read = next((each for each in hot_reads(model) if each.site.start == truth.site.start), None)
+    read = hot_read_of(model, truth.site)
     if read is not None:
         return read_ahead_or(model, read, reason)
     ahead = read_ahead(model, truth.site, truth.site.node)

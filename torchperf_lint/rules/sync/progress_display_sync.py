@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.engine.findings import Because
+    from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model, Site
 
 
@@ -35,13 +36,16 @@ if TYPE_CHECKING:
 def progress_display_sync(model: Model) -> Iterator[Finding]:
     """Reads, and bare tensors, that a display formats in every step; one finding per statement."""
     reported: set[tuple[int, int]] = set()
-    reads = [read for read in hot_reads(model) if read.role is Sink.SHOWN]
+    reads: dict[int, list[HostRead]] = {}
+    for read in hot_reads(model):
+        if read.role is Sink.SHOWN:
+            reads.setdefault(id(read.site.tree), []).append(read)
     for site, used, where, because in sorted(_shown(model), key=lambda item: item[0].start):
         if site.rows in reported:
             continue
         reported.add(site.rows)
         fields = {"read": model.brief(site.node), "where": where, "used": used}
-        ahead = all_read_ahead(model, [read for read in reads if read.site.tree is site.tree])
+        ahead = all_read_ahead(model, reads.get(id(site.tree), []))
         yield Finding(site, because, ahead if isinstance(ahead, Fix) else _every_n_steps(model, site), fields)
 
 
