@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.knowledge.containers import CHANGE_DICTS
 from torchperf_lint.model.domain.values import Kind, Value
 from torchperf_lint.model.handles import dotted
 from torchperf_lint.syntax import cst, shape
@@ -12,8 +13,6 @@ from torchperf_lint.syntax import cst, shape
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
     from torchperf_lint.model.handles import FunctionInfo
-
-_CHANGES = frozenset("update setdefault pop popitem clear".split())
 
 
 class Given(NamedTuple):
@@ -69,7 +68,7 @@ def _may_change(model: Model, name: str) -> bool:
 
 def _changes(node: ast.AST, name: str) -> bool:
     if isinstance(node, ast.Attribute):
-        return node.attr in _CHANGES and dotted(node.value) == name
+        return node.attr in CHANGE_DICTS and dotted(node.value) == name
     if isinstance(node, ast.AugAssign):
         return dotted(node.target) == name
     return isinstance(node, ast.Subscript) and dotted(node.value) == name

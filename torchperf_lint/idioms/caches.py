@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge.containers import EMPTY
 from torchperf_lint.model import bounds
 from torchperf_lint.model.handles import dotted
 from torchperf_lint.syntax.tree import subtree
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 _LEAVES = (ast.Return, ast.Continue)
 _ADDS = ("append", "add_module")
-_TAKES = frozenset("clear pop popleft popitem remove".split())
 
 
 def filled_once(model: Model, site: Site) -> bool:
@@ -126,7 +126,7 @@ def _is_emptied(function: FunctionInfo, path: str) -> bool:
         isinstance(node, ast.Attribute)
         and (
             (not isinstance(node.ctx, ast.Load) and dotted(node) == path)
-            or (node.attr in _TAKES and dotted(node.value) == path)
+            or (node.attr in EMPTY and dotted(node.value) == path)
         )
         for node in function.nodes
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.idioms import evaluating, layout, walked_twice, writes
 from torchperf_lint.idioms.written_helpers import ITEMS
+from torchperf_lint.knowledge.containers import CHANGE, CHANGE_ARGUMENTS, CHANGE_DICTS_AND_SETS, CHANGE_LISTS
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import ClassInfo, dotted, last_name
 from torchperf_lint.syntax.tree import subtree
@@ -28,16 +29,9 @@ _BUILTINS = frozenset(
 _WALKERS = frozenset("all any dict enumerate list max min reversed set sorted sum tuple zip".split())
 """Builtins that walk what they are given, which runs the code of a generator."""
 _LIBRARIES = ("math.", "logging.", "collections.", "time.", "random.", "numpy.")
-_CHANGE_ARGUMENTS = frozenset("shuffle copyto put place putmask fill_diagonal at seed".split())
-"""Functions of these libraries that change what they are given."""
 _GET = frozenset(
     "copy count endswith format get index items join keys lower rsplit split startswith strip title upper values "
     "write".split()
-)
-_FILL_LISTS = frozenset("append appendleft clear extend insert pop popleft remove reverse rotate sort".split())
-_FILL_DICTS = frozenset(
-    "add clear difference_update discard intersection_update pop popitem remove setdefault "
-    "symmetric_difference_update update".split()
 )
 _FRESH = frozenset(
     {*(f"builtins.{name}" for name in ("dict", "list", "set")), "collections.defaultdict", "collections.OrderedDict"}
@@ -168,7 +162,7 @@ def _of_library(ref: str, call: ast.Call) -> Effects:
         plain = ref.removeprefix("builtins.") in _BUILTINS and not any(each.arg == "key" for each in call.keywords)
         return NOTHING if plain else ANYTHING
     if ref.startswith(_LIBRARIES):
-        return _ENTRIES if ref.rpartition(".")[2] in _CHANGE_ARGUMENTS else NOTHING
+        return _ENTRIES if ref.rpartition(".")[2] in CHANGE_ARGUMENTS else NOTHING
     return NOTHING if ref in _GRAD_MODES or writes.only_computes(ref, call) else ANYTHING
 
 
@@ -180,10 +174,10 @@ def _of_method(model: Model, function: FunctionInfo, call: ast.Call) -> Effects:
     if owner.cls is not None or owner.kind not in (Kind.CONTAINER, Kind.STRING):
         return ANYTHING
     if name in _GET or is_fresh(model, function, call.func.value):
-        return NOTHING if name in _GET | _FILL_LISTS | _FILL_DICTS else ANYTHING
-    if name not in _FILL_LISTS | _FILL_DICTS:
+        return NOTHING if name in _GET | CHANGE else ANYTHING
+    if name not in CHANGE:
         return ANYTHING
-    return Effects(lists=name in _FILL_LISTS, dicts=name in _FILL_DICTS)
+    return Effects(lists=name in CHANGE_LISTS, dicts=name in CHANGE_DICTS_AND_SETS)
 
 
 def _of_making(model: Model, cls: ClassInfo, depth: int) -> Effects:

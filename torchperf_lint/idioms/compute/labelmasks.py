@@ -7,6 +7,7 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.writes import writes_of
+from torchperf_lint.knowledge.containers import FILL
 from torchperf_lint.model.domain.values import UNKNOWN, Kind
 from torchperf_lint.model.handles import dotted, last_name, names_in
 from torchperf_lint.syntax.tree import own_expressions, subtree
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 _WORTH_A_TABLE = 5
 """With fewer labels, a mask for each is cheap."""
 _SAME_LENGTH = frozenset(f"builtins.{name}" for name in "sorted list tuple set frozenset reversed enumerate".split())
-_GROW = frozenset("append extend insert add update".split())
 _CASTS = frozenset("float double half bool int long byte to type unsqueeze".split())
 _COUNTS = frozenset("sum count_nonzero any".split())
 _STACKS = frozenset({"torch.stack", "torch.cat"})
@@ -166,7 +166,7 @@ def _length_of_range(model: Model, function: FunctionInfo, call: ast.Call) -> in
 def _may_grow(function: FunctionInfo, node: ast.expr) -> bool:
     path = dotted(node)
     return any(
-        (isinstance(each, ast.Attribute) and each.attr in _GROW and dotted(each.value) == path)
+        (isinstance(each, ast.Attribute) and each.attr in FILL and dotted(each.value) == path)
         or (isinstance(each, ast.AugAssign) and dotted(each.target) == path)
         for each in function.nodes
     )

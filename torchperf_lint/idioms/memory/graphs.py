@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge.containers import EMPTY
 from torchperf_lint.model.handles import dotted, last_name, names_bound_in
 from torchperf_lint.syntax.tree import subtree
 
@@ -24,7 +25,6 @@ _ENDS_AS_NUMBER = frozenset("item tolist detach".split())
 _GATHERS = frozenset("stack cat sum mean max min median std as_tensor".split())
 _NUMBERS = frozenset("float int len round".split())
 _RETURNED_LOSS = {"training_step": "Lightning", "compute_loss": "the Trainer"}
-_EMPTIES = frozenset("clear pop popleft popitem reset".split())
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -145,7 +145,7 @@ def _empties(node: ast.AST, sink: str) -> bool:
     if isinstance(node, ast.Delete):
         return any(_path(target) == sink for target in node.targets)
     func = node.func if isinstance(node, ast.Call) else None
-    return isinstance(func, ast.Attribute) and func.attr in _EMPTIES and _path(func.value) == sink
+    return isinstance(func, ast.Attribute) and func.attr in {*EMPTY, "reset"} and _path(func.value) == sink
 
 
 def _grown(loop: ast.stmt) -> set[str]:

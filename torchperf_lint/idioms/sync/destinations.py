@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import NoFix
+from torchperf_lint.knowledge.containers import FILL
 from torchperf_lint.knowledge.distributions_api import SAMPLE
 from torchperf_lint.model.domain.frequency import Frequency
 from torchperf_lint.model.domain.values import Kind
@@ -13,8 +14,6 @@ from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
     from torchperf_lint.model import HotPath, Model, Site
-
-_FILLS = ("append", "extend", "add", "update", "insert", "setdefault")
 
 
 def is_action(model: Model, site: Site, tensor: cst.BaseExpression, hot_path: HotPath) -> bool:
@@ -50,7 +49,7 @@ def _taken_by(model: Model, parent: cst.CSTNode) -> NoFix | None:
     if isinstance(parent, (cst.Return, cst.Yield, cst.Lambda)):
         return NoFix.RETURNED
     if isinstance(parent, cst.Call):
-        return NoFix.PUT_IN_A_CONTAINER if shape.method_name(parent) in _FILLS else NoFix.HANDED_ON
+        return NoFix.PUT_IN_A_CONTAINER if shape.method_name(parent) in FILL else NoFix.HANDED_ON
     if isinstance(parent, (cst.Dict, cst.List, cst.Set, cst.DictComp, cst.ListComp, cst.GeneratorExp)):
         return NoFix.PUT_IN_A_CONTAINER
     if isinstance(parent, (cst.BinaryOperation, cst.Attribute)):

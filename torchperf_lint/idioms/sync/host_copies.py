@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
 from torchperf_lint.idioms import placing, surroundings, writes
 from torchperf_lint.idioms.scripting import is_perhaps_scripted
 from torchperf_lint.idioms.sync.element_loops import is_asked_about, is_bound_before
+from torchperf_lint.knowledge.containers import CHANGE_LISTS
 from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import last_name, names_bound_in
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 _TITLE = "copy the tensor once, before the loop, and read the copy"
 _ASSUMES = "it is small, so that to copy all of it takes less time than to wait for each element"
 _ASSUMES_ALIKE = f"{_ASSUMES}, and the tensors of the list have one shape, dtype and device"
-_FILL = frozenset("append clear extend insert pop remove reverse sort".split())
 _PASS_ON = frozenset({"builtins.enumerate", "builtins.reversed", "builtins.zip"})
 
 
@@ -151,7 +151,7 @@ def _is_element_read(model: Model, function: FunctionInfo, node: ast.AST) -> boo
 
 
 def _is_filled(loop: _Loop, name: str) -> bool:
-    filled = (each.value for each in subtree(loop) if isinstance(each, ast.Attribute) and each.attr in _FILL)
+    filled = (each.value for each in subtree(loop) if isinstance(each, ast.Attribute) and each.attr in CHANGE_LISTS)
     return any(isinstance(each, ast.Name) and each.id == name for each in filled)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge.containers import FILL
 from torchperf_lint.knowledge.host_work import HOST_LIBRARIES, NEEDS_HOST, PUTS_TOGETHER, WRITES_OUT
 from torchperf_lint.model import bounds
 from torchperf_lint.model.handles import dotted, last_name
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model.handles import FunctionInfo
 
 _ABOUT = frozenset({"shape", "size", "ndim", "dtype", "device"})
-_COLLECTS = frozenset({"append", "extend", "add", "insert", "update", "appendleft"})
 
 
 def worked_on_at_once(model: Model, site: Site, hot_path: HotPath) -> bool:
@@ -84,7 +84,7 @@ class _Held:
     def _collect(self, call: ast.Call) -> None:
         """Record the container in `kept.append(x)`."""
         func = call.func
-        if isinstance(func, ast.Attribute) and func.attr in _COLLECTS and any(map(self.has, _given(call))):
+        if isinstance(func, ast.Attribute) and func.attr in FILL and any(map(self.has, _given(call))):
             self._bind(func.value)
 
     def _walk_over(self, target: ast.expr, source: ast.expr) -> None:

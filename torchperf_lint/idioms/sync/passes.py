@@ -6,6 +6,7 @@ import ast
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.knowledge.containers import CHANGE, CHANGE_ARGUMENTS
 from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.handles import dotted
 from torchperf_lint.syntax.tree import subtree
@@ -23,13 +24,6 @@ _BIND_OTHERWISE = (
     *(ast.ClassDef, ast.Global, ast.Nonlocal),
 )
 _BRANCHES = (ast.If, ast.For)
-_FILL = frozenset(
-    "add append clear difference_update discard extend insert intersection_update pop popitem remove reverse "
-    "setdefault sort symmetric_difference_update update".split()
-)
-"""The methods that change a list, a set or a dict."""
-_CHANGE_ARGUMENTS = frozenset("shuffle copyto put place putmask fill_diagonal".split())
-"""Functions of libraries that change what they are given."""
 
 
 class _Inside(NamedTuple):
@@ -276,10 +270,10 @@ def _changed(loop: ast.For) -> Iterator[tuple[str, str | None]]:
                 yield path, key
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             name, path = node.func.attr, _path(node.func.value)
-            writes = name in _FILL or (name.endswith("_") and not name.endswith("__"))
+            writes = name in CHANGE or (name.endswith("_") and not name.endswith("__"))
             if writes and path is not None:
                 yield path, None
-            if name in _CHANGE_ARGUMENTS:
+            if name in CHANGE_ARGUMENTS:
                 yield from ((path, None) for each in node.args for path in paths_in(each))
 
 

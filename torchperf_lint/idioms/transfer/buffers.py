@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.idioms.transfer.transfers import MOVERS
 from torchperf_lint.idioms.writes import writes_of
 from torchperf_lint.knowledge import torch_api
+from torchperf_lint.knowledge.containers import CHANGE
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
 from torchperf_lint.model.handles import dotted, last_name
@@ -27,7 +28,6 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _REGISTERS = ("register_buffer", "register_parameter", "setattr")
 _MOVING = ("_apply", "to", "cuda", "cpu")
 _COPIES = frozenset({"detach", "clone", "contiguous", "repeat"})
-_REFILL = frozenset("append extend insert update setdefault pop popitem clear remove".split())
 
 
 class PlainTensor(NamedTuple):
@@ -141,7 +141,7 @@ def _is_refilled(method: FunctionInfo, name: str) -> bool:
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and dotted(node.value) in paths:
             return True
         func = node.func if isinstance(node, ast.Call) else None
-        if isinstance(func, ast.Attribute) and func.attr in _REFILL and dotted(func.value) in paths:
+        if isinstance(func, ast.Attribute) and func.attr in CHANGE and dotted(func.value) in paths:
             return True
     return False
 

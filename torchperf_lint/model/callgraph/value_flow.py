@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.knowledge.containers import FILL
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling, hierarchy, implicit, reaching, trees
 from torchperf_lint.model.callgraph.dispatch import Lookups
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 _HOLDERS = frozenset(
     "list tuple set reversed sorted enumerate iter deque ModuleList ModuleDict OrderedDict dict".split()
 )
-_ADDERS = frozenset("append add insert appendleft extend update setdefault".split())
 _SAME = frozenset("to cuda cpu train eval requires_grad_".split())
 _PARTS = frozenset("values items copy".split())
 _ENTRIES = frozenset("get pop popleft".split())
@@ -233,7 +233,7 @@ class _Search:
             if spot.is_method and not spot.held:
                 self._go(call, spot._replace(shifted=spot.shifted or shifted))
             return
-        if isinstance(call.func, ast.Attribute) and name in _ADDERS:
+        if isinstance(call.func, ast.Attribute) and name in FILL:
             key = _literal(call.args[0]) if name == "setdefault" and place == 1 else None
             self._bind(call.func.value, spot._replace(held=True, key=key))
             if not isinstance(call.func.value, ast.Name) or name in ("append", "extend", "appendleft", "insert"):

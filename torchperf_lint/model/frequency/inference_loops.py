@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import torch_api
+from torchperf_lint.knowledge.containers import FILL
 from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.model.syntax.iterables import counted
 from torchperf_lint.syntax.tree import subtree
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.frequency import Loop
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 
-_GROWS = frozenset("append extend add appendleft insert update copy_ add_".split())
+_GROWS = FILL | {"add_", "copy_"}
 _METADATA = torch_api.METADATA_ATTRIBUTES | {"device"}
 _PASSES_OF_A_STEP = 8
 """A literal number of passes up to this is a part of one step: a refinement, not a generation."""

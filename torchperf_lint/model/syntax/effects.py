@@ -6,6 +6,7 @@ import ast
 import builtins
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge.containers import GROW
 from torchperf_lint.knowledge.torch_api import RESHAPE_IN_PLACE, TENSOR_ONLY_METHODS
 from torchperf_lint.model.syntax.device_tests import device_test
 from torchperf_lint.model.syntax.index import dotted, last_name
@@ -16,10 +17,7 @@ if TYPE_CHECKING:
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
-GROWERS = frozenset("append add extend insert appendleft".split())
-"""Methods that add elements to a list or set."""
-
-_CHANGE_RECEIVER = GROWERS | RESHAPE_IN_PLACE | frozenset("update setdefault to cuda cpu".split())
+_CHANGE_RECEIVER = GROW | RESHAPE_IN_PLACE | frozenset("update setdefault to cuda cpu".split())
 _PLACE_NOTHING = frozenset(
     "no_grad enable_grad set_grad_enabled inference_mode autocast open nullcontext suppress profile record_function "
     "no_sync accumulate join catch_warnings patch raises warns".split()
@@ -87,7 +85,7 @@ def read(part: ast.AST, reads: set[str], binds: set[str], holders: set[str]) -> 
             binds.update(given.id for given in node.args if isinstance(given, ast.Name) and given.id in holders)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGE_RECEIVER:
             changed = node.func.value
-            while isinstance(changed, ast.Subscript) and node.func.attr in GROWERS:
+            while isinstance(changed, ast.Subscript) and node.func.attr in GROW:
                 changed = changed.value
             receiver = dotted(changed)
             if receiver is not None:

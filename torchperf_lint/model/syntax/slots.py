@@ -7,6 +7,7 @@ import enum
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.knowledge.containers import EMPTY, FILL
 from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import children, subtree
 
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _EMPTY_MAKERS = frozenset("dict list set tuple deque OrderedDict defaultdict Counter".split())
-_FILLERS = frozenset("append appendleft extend add insert update setdefault".split())
-_EMPTIERS = frozenset("del clear pop popleft popitem remove discard".split())
+_EMPTIERS = EMPTY | {"del"}
 _MAKERS = frozenset("tensor Tensor as_tensor BoolTensor ByteTensor".split())
 _IN_PLACE = "in place"
 _EXTENT = re.compile(r"(^|_)(shape|size|sizes|len|length|dim|dims|numel|ndim|device|dtype|height|width|h|w)$|^max_")
@@ -251,7 +251,7 @@ def _called(call: ast.Call, statement: ast.stmt) -> Iterator[Change]:
     first = call.args[0] if call.args else None
     if name in ("register_buffer", "register_parameter", "add_module") and isinstance(first, ast.Constant):
         yield Change(f"{owner}.{first.value!s}", statement, call.args[1] if len(call.args) > 1 else None)
-    elif name in _FILLERS or name in _EMPTIERS:
+    elif name in FILL or name in _EMPTIERS:
         yield Change(owner, statement, None, first, name)
     elif name is not None and name.endswith("_") and not name.startswith("_"):
         yield Change(owner.removesuffix(".data"), statement, _number_in(name, first), how=_IN_PLACE)
@@ -339,7 +339,7 @@ def _is_false(slot: Slot) -> bool:
 
 def _fills(change: Change) -> bool:
     """Whether it adds to the existing value: `xs.append(x)`, `d[k] = x`, `n += 1`."""
-    return change.how in _FILLERS or change.how == "+=" or change.key is not None
+    return change.how in FILL or change.how == "+=" or change.key is not None
 
 
 def _is_literally_other(value: ast.expr | None, slot: Slot) -> bool:

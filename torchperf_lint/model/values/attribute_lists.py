@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge.containers import GROW
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, join_all
-from torchperf_lint.model.syntax.effects import GROWERS
 from torchperf_lint.model.values.tensors import element_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def with_all_modules(inference: ValueQuestions, holder: Value, classes: list[Cla
 
 def _growing(cls: ClassInfo, name: str) -> Iterator[CallRecord]:
     """The calls in the file of a class that add to an attribute of this name, of an object of it or of any other."""
-    for grower in sorted(GROWERS):
+    for grower in sorted(GROW):
         for record in cls.index.calls.get(grower, ()):
             func = record.call.func
             holder = func.value if isinstance(func, ast.Attribute) else None

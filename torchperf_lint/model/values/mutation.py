@@ -6,8 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import torch_api
+from torchperf_lint.knowledge.containers import GROW
 from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, container, join, join_all
-from torchperf_lint.model.syntax.effects import GROWERS
 from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.model.syntax.slices import slices_of
 from torchperf_lint.model.values import records
@@ -59,7 +59,7 @@ def mutate(
     if not isinstance(node.func, ast.Attribute):
         return
     path, name = dotted(node.func.value), node.func.attr
-    if isinstance(node.func.value, ast.Subscript) and name in GROWERS and arguments:
+    if isinstance(node.func.value, ast.Subscript) and name in GROW and arguments:
         _grow_within(node.func.value, element_of(arguments[-1]) if name == "extend" else arguments[-1], env)
     if path is None:
         return
@@ -72,10 +72,10 @@ def mutate(
         hold(evaluator.frame, path, moved(node, receiver, name, arguments, keywords), env)
     elif receiver.holds_tensors and name in torch_api.RESHAPE_IN_PLACE:
         hold(evaluator.frame, path.removesuffix(".data"), receiver._replace(scalar=None, vector=None), env)
-    elif receiver.kind is Kind.MODULE and receiver.ref in torch_api.HOLDERS and name in GROWERS and arguments:
+    elif receiver.kind is Kind.MODULE and receiver.ref in torch_api.HOLDERS and name in GROW and arguments:
         added = arguments[-1] if name != "extend" else element_of(arguments[-1])
         hold(evaluator.frame, path, added_to(receiver, None, added), env)
-    elif receiver.kind is Kind.CONTAINER and name in GROWERS and arguments:
+    elif receiver.kind is Kind.CONTAINER and name in GROW and arguments:
         added = arguments[-1]
         if name == "extend":
             added = element_of(added)

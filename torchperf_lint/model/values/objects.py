@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import torchmetrics_api
+from torchperf_lint.knowledge.containers import ADD_ONE
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.index import FunctionInfo, last_name
 from torchperf_lint.model.syntax.mapping_loops import selection
@@ -26,7 +27,6 @@ _HOLDERS = frozenset(
 )
 _LOOKERS = frozenset("builtins." + name for name in "print len isinstance type id hasattr repr str callable".split())
 _HOLDER_METHODS = frozenset("update forward keys compute reset state_dict append add extend clear __len__".split())
-_ADDERS = frozenset("append add insert appendleft".split())
 _KNOWN_ROOTS = ("torch", "torchmetrics", "lightning", "pytorch_lightning", "transformers", "builtins", "abc", "typing")
 _OTHER_THINGS = (Kind.TENSOR, Kind.PYTREE, Kind.NUMBER, Kind.STRING, Kind.NUMPY, Kind.LIBRARY)
 
@@ -215,7 +215,7 @@ class _Trace:
             and self._is_self(call.func.value)
         ):
             return  # Lightning reads a metric passed to `log` and never updates it.
-        elif isinstance(call.func, ast.Attribute) and call.func.attr in _ADDERS:
+        elif isinstance(call.func, ast.Attribute) and call.func.attr in ADD_ONE:
             self._bind(call.func.value, True)
         elif callee.function is not None and callee.kind in (Kind.FUNCTION, Kind.METHOD):
             self._passed(callee.function, place, call, held)
