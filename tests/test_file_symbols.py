@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linting import ROOT
-from torchperf_lint.knowledge.topics import OTHER_ACCELERATORS, SCRIPTED, TRACED
+from torchperf_lint.knowledge.topics import OTHER_ACCELERATORS, SCRIPTED, SCRIPTS_VALUES, TRACED
 from torchperf_lint.model.project.file_symbols import FileSymbols, symbols_of
 from torchperf_lint.syntax.identity import digest_of
 
@@ -346,8 +346,9 @@ def _imported_by(code: str) -> set[str]:
         ("torch.jit.trace(model, x)", {TRACED}),
         ("from torch.jit import trace", {TRACED}),
         ("@torch.jit.script\ndef f(x): pass", {SCRIPTED}),
-        ("scripted = torch.jit.script(module)", {SCRIPTED}),
-        ("from torch.jit import script", {SCRIPTED}),
+        ("scripted = torch.jit.script(module)", {SCRIPTED, SCRIPTS_VALUES}),
+        ("class Net(torch.jit.ScriptModule): pass", {SCRIPTED, SCRIPTS_VALUES}),
+        ("from torch.jit import script", {SCRIPTED, SCRIPTS_VALUES}),
         ("manuscripts = scripted.scripts", set()),
         ("torch.compile(model)", set()),
         ("x = 1  # not on mps, and no torch.onnx", set()),

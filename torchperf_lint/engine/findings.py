@@ -190,13 +190,15 @@ class Edit(NamedTuple):
 class Fix(NamedTuple):
     """Edits that belong together: all are applied or none.
 
-    `assumes` says what an unsafe fix takes for granted; left out, it is what the rule's declaration says.
+    `assumes` says what an unsafe fix takes for granted; left out, it is what the rule's declaration says. `besides` is
+    what it takes for granted in addition.
     """
 
     message: str
     safety: Safety
     edits: tuple[Edit, ...]
     assumes: str = ""
+    besides: str = ""
 
 
 class NoFix(enum.Enum):
@@ -222,9 +224,7 @@ class NoFix(enum.Enum):
     MAY_BE_A_NUMBER = "the value is a number already on other paths, or in other calls"
     LOOP_ELSEWHERE = "the loop that repeats it is in another function"
     MAY_BE_CAUGHT = "an exception that is caught would skip code that the fix puts elsewhere, or come later"
-    SCRIPTED = (
-        "TorchScript, which the project makes, may compile the function, and does not take what the fix would write"
-    )
+    SCRIPTED = "TorchScript compiles the function, and does not take what the fix would write"
     # What is known of the value.
     DTYPE_UNKNOWN = "the dtype is not shown, and the result would depend on it"
     SHAPE_UNKNOWN = "the shape is not shown, and the result would depend on it"

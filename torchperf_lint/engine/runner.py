@@ -177,7 +177,8 @@ def diagnostic_of(rule: Rule, finding: Finding, source: Source, model: Model) ->
 
 
 def _with_assumption(fix: Fix, rule: Rule) -> Fix:
-    return fix._replace(assumes=(fix.assumes or rule.assumes) if fix.safety is Safety.UNSAFE else "")
+    assumed = (fix.assumes or rule.assumes, fix.besides) if fix.safety is Safety.UNSAFE else ()
+    return fix._replace(assumes="; ".join(filter(None, assumed)), besides="")
 
 
 def _only_shown(found: Diagnostic) -> Diagnostic:

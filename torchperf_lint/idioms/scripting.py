@@ -3,32 +3,130 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
+from torchperf_lint.engine.findings import NoFix, Safety
 from torchperf_lint.knowledge.tensor_methods import TENSOR_METHODS
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Concatenate
+
+    from torchperf_lint.engine.findings import Fix
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.handles import FunctionInfo
+    from torchperf_lint.model.handles import CallRecord, ClassInfo, FunctionInfo
+
+
+class _Placed(Protocol):
+    """A read, or anything else that has a site."""
+
+    @property
+    def site(self) -> Site:
+        """Where it stands."""
+
+
+_Read = TypeVar("_Read", bound=_Placed)
+_Others = ParamSpec("_Others")
 
 _REFUSED = (
     *(ast.Try, ast.Lambda, ast.Yield, ast.YieldFrom, ast.Await, ast.Import, ast.ImportFrom, ast.ClassDef),
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Set, ast.SetComp, ast.NamedExpr, ast.Global, ast.Nonlocal, ast.Match),
 )
 """What TorchScript refuses in any place of a function, also where it is never run."""
-
-
-def is_perhaps_scripted(model: Model, site: Site) -> bool:
-    """Whether the project makes TorchScript, and could do so of the function around the site."""
-    return may_be_scripted(model, model.function_of(site))
+_MARKS = frozenset({"script", "script_if_tracing", "script_method", "export", "compile_mode"})
+_LEAVES_OUT = ("torch.jit.unused", "torch.jit.ignore")
+_DEPTH = 3
+"""How many calls above a function may lead to one that is marked."""
+_ASSUMES = "TorchScript does not compile this function"
 
 
 def may_be_scripted(model: Model, function: FunctionInfo) -> bool:
     """Whether the project makes TorchScript, and could do so of this function."""
-    return model.may_be_scripted and not model.remember(
-        ("not scripted", function), lambda: _is_refused(model, function)
+    if not model.may_be_scripted or model.remember(("not scripted", function), lambda: _is_refused(model, function)):
+        return False
+    return model.scripts_values or is_scripted(model, function)
+
+
+def is_perhaps_scripted(model: Model, site: Site) -> bool:
+    """The same for the function around a site."""
+    return may_be_scripted(model, model.function_of(site))
+
+
+def is_scripted(model: Model, function: FunctionInfo) -> bool:
+    """Whether the code shows that TorchScript compiles the function: it, its class or a caller is marked or given."""
+    return model.may_be_scripted and model.remember(
+        ("scripted", function), lambda: _is_shown(model, function, frozenset())
     )
+
+
+def judged(model: Model, function: FunctionInfo, fix: Fix | NoFix) -> Fix | NoFix:
+    """A fix whose code TorchScript does not take: none for what it compiles, unsafe for what it may compile."""
+    if isinstance(fix, NoFix) or not may_be_scripted(model, function):
+        return fix
+    if is_scripted(model, function):
+        return NoFix.SCRIPTED
+    if fix.safety is Safety.SAFE:
+        return fix._replace(safety=Safety.UNSAFE, assumes=_ASSUMES)
+    return fix if _ASSUMES in (fix.assumes, fix.besides) else fix._replace(besides=_ASSUMES)
+
+
+def judged_at(model: Model, site: Site, fix: Fix | NoFix) -> Fix | NoFix:
+    """The same for a fix at a site."""
+    return judged(model, model.function_of(site), fix)
+
+
+def outside_torchscript(
+    make: Callable[Concatenate[Model, _Read, _Others], Fix | NoFix],
+) -> Callable[Concatenate[Model, _Read, _Others], Fix | NoFix]:
+    """Decorate what makes such fixes of a read."""
+
+    @functools.wraps(make)
+    def made(model: Model, read: _Read, /, *args: _Others.args, **kwargs: _Others.kwargs) -> Fix | NoFix:
+        return judged_at(model, read.site, make(model, read, *args, **kwargs))
+
+    return made
+
+
+def _is_shown(model: Model, function: FunctionInfo, asked: frozenset[FunctionInfo]) -> bool:
+    if any(isinstance(each, ast.Attribute) and each.attr == "is_scripting" for each in function.nodes):
+        return True
+    if any(map(_marks, function.decorators)) or (function.cls is not None and _is_marked(model, function.cls)):
+        return True
+    if any(_is_given(model, function, each) for near in model.with_neighbours for each in near.calls_named("script")):
+        return True
+    above = [each.function for each in model.callers(function)] if len(asked) < _DEPTH else []
+    return any(_is_shown(model, each, asked | {function}) for each in above if each not in asked)
+
+
+def _marks(decorator: ast.expr) -> bool:
+    """`@torch.jit.script`, `@torch.jit.export`, `@compile_mode("script")`."""
+    return last_name(decorator.func if isinstance(decorator, ast.Call) else decorator) in _MARKS
+
+
+def _is_marked(model: Model, cls: ClassInfo) -> bool:
+    """Whether a class or a method of it is marked: one that is left out tells that the others are not."""
+    lineage = model.lineage(cls)
+    if any(base.rpartition(".")[2] == "ScriptModule" for each in lineage for base in model.library_bases(each)):
+        return True
+    marks = (
+        mark
+        for each in lineage
+        for mark in (*each.node.decorator_list, *(one for method in each.methods.values() for one in method.decorators))
+    )
+    return any(_marks(mark) or (dotted(mark) or "").startswith(_LEAVES_OUT) for mark in marks)
+
+
+def _is_given(model: Model, function: FunctionInfo, record: CallRecord) -> bool:
+    """Whether a call of `torch.jit.script` gets the function, or an object or a class whose method it is."""
+    if not record.call.args:
+        return False
+    given = model.home(record.function).value_in(record.function, record.call.args[0])
+    if given.function is function:
+        return True
+    return given.cls is not None and function.cls is not None and function.cls in model.lineage(given.cls)
 
 
 def _is_refused(model: Model, function: FunctionInfo) -> bool:

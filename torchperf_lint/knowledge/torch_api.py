@@ -190,7 +190,7 @@ HOST_READS = {
 METADATA_METHODS = frozenset(
     "size dim ndimension numel nelement stride storage_offset element_size data_ptr is_contiguous is_floating_point "
     "is_complex get_device type_as_string is_pinned is_shared has_names untyped_storage storage _nnz sparse_dim "
-    "dense_dim".split()
+    "dense_dim q_scale q_zero_point q_per_channel_axis qscheme".split()
 )
 """Tensor methods that read metadata on the host: never a wait."""
 

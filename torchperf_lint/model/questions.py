@@ -291,6 +291,16 @@ class Model(SiteModel):
         return self._project_speaks_of(topics.SCRIPTED)
 
     @property
+    def scripts_values(self) -> bool:
+        """Whether the project makes TorchScript of what is not marked for it where it is defined."""
+        return self._project_speaks_of(topics.SCRIPTS_VALUES)
+
+    @property
+    def sets_checks_off(self) -> bool:
+        """Whether the project sets the attribute by which distributions check what they get."""
+        return self._project_speaks_of(topics.CHECKS_OFF)
+
+    @property
     def defines_cuda(self) -> bool:
         """Whether the project has a function or method `cuda`, of objects that are no tensors."""
         return self._project_speaks_of(topics.DEFINES_CUDA)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import effects, evaluating, placing, surroundings, writes
-from torchperf_lint.idioms.scripting import is_perhaps_scripted
+from torchperf_lint.idioms.scripting import judged_at
 from torchperf_lint.idioms.sync.host_copies import read_from_copy
 from torchperf_lint.idioms.sync.passes import Passes, passes_to
 from torchperf_lint.idioms.transfer.pinned_copies import rests_on_waits
@@ -67,8 +67,6 @@ def read_ahead(model: Model, site: Site, tensor: cst.BaseExpression, reader: str
     grades = [_grade(model, site, each, made) for each in found]
     if not grades or grades[0] is None:
         return NoFix.FORM
-    if is_perhaps_scripted(model, site):
-        return NoFix.SCRIPTED
     if surroundings.is_spelled_out(model, site):
         return NoFix.FORM
     # The outermost loop that is safe; where none is, the innermost one asks least.
@@ -100,7 +98,7 @@ def read_ahead(model: Model, site: Site, tensor: cst.BaseExpression, reader: str
     )
     if changed is None:
         return NoFix.NO_ROOM
-    return Fix(_TITLE, grade, changed, _ASSUMES)
+    return judged_at(model, site, Fix(_TITLE, grade, changed, _ASSUMES))
 
 
 def _grade(model: Model, site: Site, passes: Passes, made: ast.expr) -> Safety | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import surroundings, writes
-from torchperf_lint.idioms.scripting import may_be_scripted
+from torchperf_lint.idioms.scripting import judged_at
 from torchperf_lint.idioms.written_helpers import Helper, defined
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import last_name
@@ -70,8 +70,6 @@ class _Stated(NamedTuple):
 
 
 def _by_helper(model: Model, site: Site, stated: _Stated, otherwise: NoFix) -> Fix | NoFix:
-    if may_be_scripted(model, model.function_of(site)):
-        return NoFix.SCRIPTED
     if not model.value(stated.tensor).is_tensor:
         return otherwise  # a number that was read before: `assert mask.all().item()`
     if surroundings.may_be_caught(model, site):
@@ -81,7 +79,8 @@ def _by_helper(model: Model, site: Site, stated: _Stated, otherwise: NoFix) -> F
         return NoFix.NO_ROOM
     replaced = edits.replace(site.tree, stated.node, stated.text.format(call=f"{_HELPER.name}({checked})"))
     changed = edits.together(defined(model, _HELPER, torch, model.statement_of(site.node)), replaced)
-    return NoFix.NO_ROOM if changed is None else Fix(_TITLE, Safety.UNSAFE, changed, _ASSUMES)
+    fix = NoFix.NO_ROOM if changed is None else Fix(_TITLE, Safety.UNSAFE, changed, _ASSUMES)
+    return judged_at(model, site, fix)
 
 
 def _asserted(model: Model, node: cst.CSTNode) -> _Stated | None:

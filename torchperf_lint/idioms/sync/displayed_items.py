@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
 from torchperf_lint.idioms import effects
-from torchperf_lint.idioms.scripting import is_perhaps_scripted
+from torchperf_lint.idioms.scripting import outside_torchscript
 from torchperf_lint.idioms.sync.reads import hot_read_of
 from torchperf_lint.idioms.transfer.pinned_copies import rests_on_waits
 from torchperf_lint.idioms.written_helpers import ITEMS, defined
@@ -26,14 +26,13 @@ _BUILTINS = ("all", "dict", "len", "list", "tuple", "type", "zip")
 _BETWEEN = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 
 
+@outside_torchscript
 def items_of_display(model: Model, read: HostRead) -> Fix | NoFix:
     """`tuple(_items([f(x), g(x)]))` for `f(x).item(), g(x).item()`, and the same for lists and dicts of reads alone."""
     display, reads = _display_of(model, read)
     torch, tree = model.name_of("torch", read.site), read.site.tree
     if display is None or len(reads) < 2 or any(each.reader != "item" or each.unfixed for each in reads):
         return NoFix.FORM
-    if is_perhaps_scripted(model, read.site):
-        return NoFix.SCRIPTED
     meaning, function = model.ast_of(display), model.function_of(read.site)
     if meaning is None or any(isinstance(each, _BETWEEN) for each in subtree(meaning)):
         return NoFix.FORM

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
 from torchperf_lint.idioms import evaluating, surroundings
-from torchperf_lint.idioms.scripting import is_perhaps_scripted
+from torchperf_lint.idioms.scripting import outside_torchscript
 from torchperf_lint.idioms.written_helpers import ITEMS, defined
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits
@@ -28,6 +28,7 @@ _VIEWS = frozenset({"items", "keys", "values"})
 _WALKS = frozenset({"builtins.enumerate", "builtins.range", "builtins.reversed", "builtins.zip"})
 
 
+@outside_torchscript
 def items_at_once(model: Model, read: HostRead, comprehension: _Comprehension) -> Fix | NoFix:
     """`_items([x for x in xs])` for `[x.item() for x in xs]`, and the same for a generator or the values of a dict."""
     made = comprehension.value if isinstance(comprehension, cst.DictComp) else comprehension.elt
@@ -38,8 +39,6 @@ def items_at_once(model: Model, read: HostRead, comprehension: _Comprehension) -
         return NoFix.FORM
     if _reads_pieces(model, read, node):
         return NoFix.SHAPE_UNKNOWN
-    if is_perhaps_scripted(model, read.site):
-        return NoFix.SCRIPTED
     if surroundings.is_spelled_out(model, read.site):
         return NoFix.FORM
     if torch is None or not tree.lossless or not all(map(model.keeps_builtin, _BUILTINS)):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import placing, surroundings
-from torchperf_lint.idioms.scripting import is_perhaps_scripted
+from torchperf_lint.idioms.scripting import outside_torchscript
 from torchperf_lint.idioms.sync.factors import scale_of
 from torchperf_lint.idioms.sync.fresh import is_fresh
 from torchperf_lint.idioms.sync.put_off import put_off
@@ -58,13 +58,12 @@ class _Dict(NamedTuple):
         return next(iter(self.types)) if len(self.types) == 1 else None
 
 
+@outside_torchscript
 def kept_in_entries(model: Model, read: HostRead) -> Fix | NoFix:
     """Leave the number on the device until the loop ends, if nothing looks into the dict before."""
     held = _dict_of(model, read)
     if held is None:
         return NoFix.PUT_IN_A_CONTAINER
-    if is_perhaps_scripted(model, read.site):
-        return NoFix.SCRIPTED
     if read.hot_path.loop is None:
         return NoFix.LOOP_ELSEWHERE
     if not surroundings.ends_plainly(model, read.hot_path, model.uses(held.name, read.site, read.hot_path)):

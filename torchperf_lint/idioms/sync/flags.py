@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Fix, Safety
-from torchperf_lint.idioms.scripting import may_be_scripted
+from torchperf_lint.idioms.scripting import judged
 from torchperf_lint.idioms.writes import written_in
 from torchperf_lint.idioms.written_helpers import STILL_TRUE, defined
 from torchperf_lint.model.handles import dotted
@@ -30,7 +30,7 @@ def asked_when_written(model: Model, site: Site) -> Fix | None:
         return None
     if shape.dotted(flag.value) != function.self_name or not model.value(flag).is_tensor:
         return None
-    if not _is_set_once(model, function.cls, flag.attr.value) or may_be_scripted(model, function):
+    if not _is_set_once(model, function.cls, flag.attr.value):
         return None
     start, end = site.tree.span(site.node)
     if b"#" in site.tree.source.utf8[start:end] or site.node.lpar:
@@ -39,7 +39,8 @@ def asked_when_written(model: Model, site: Site) -> Fix | None:
         defined(model, STILL_TRUE, torch, model.statement_of(site.node)),
         edits.replace(site.tree, site.node, f"{STILL_TRUE.name}({edits.text_of(site.tree, flag)})"),
     )
-    return None if changed is None else Fix(_TITLE, Safety.UNSAFE, changed, _ASSUMES)
+    fix = None if changed is None else judged(model, function, Fix(_TITLE, Safety.UNSAFE, changed, _ASSUMES))
+    return fix if isinstance(fix, Fix) else None
 
 
 def _flag(node: cst.CSTNode) -> cst.Attribute | None:

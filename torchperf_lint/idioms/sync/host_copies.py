@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
 from torchperf_lint.idioms import placing, surroundings, writes
-from torchperf_lint.idioms.scripting import is_perhaps_scripted
+from torchperf_lint.idioms.scripting import outside_torchscript
 from torchperf_lint.idioms.sync.element_loops import is_asked_about, is_bound_before
 from torchperf_lint.knowledge.containers import CHANGE_LISTS
 from torchperf_lint.model.domain.frequency import LoopKind
@@ -29,6 +29,7 @@ _ASSUMES_ALIKE = f"{_ASSUMES}, and the tensors of the list have one shape, dtype
 _PASS_ON = frozenset({"builtins.enumerate", "builtins.reversed", "builtins.zip"})
 
 
+@outside_torchscript
 def read_from_copy(model: Model, read: HostRead) -> Fix | NoFix:
     """`t_host = t.cpu()` before the outermost loop, and `t_host[i, j].item()` in it; the same for a list of tensors."""
     node, function = model.ast_of(read.tensor), model.function_of(read.site)
@@ -39,8 +40,6 @@ def read_from_copy(model: Model, read: HostRead) -> Fix | NoFix:
         base = base.value
     if not isinstance(base, ast.Name) or base is node or _is_put_off(function, base):
         return NoFix.FORM
-    if is_perhaps_scripted(model, read.site):
-        return NoFix.SCRIPTED
     if surroundings.is_spelled_out(model, read.site):
         return NoFix.FORM
     walk = _walk_that_binds(model, read, base.id)

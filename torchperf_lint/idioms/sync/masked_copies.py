@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
 from torchperf_lint.idioms import evaluating, surroundings
 from torchperf_lint.idioms.layout import has_own_elements
+from torchperf_lint.idioms.scripting import is_scripted
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import names_bound_in
 from torchperf_lint.syntax.tree import subtree
@@ -41,7 +42,7 @@ def chosen_by_mask(model: Model, indexed: Indexed) -> Fix | NoFix:
         return NoFix.FORM
     if not all(evaluating.only_computes(model, function, each) for each in (mask, given.value)):
         return NoFix.FORM
-    if model.value_in(function, written).kind is not Kind.TENSOR and model.may_be_scripted:
+    if model.value_in(function, written).kind is not Kind.TENSOR and is_scripted(model, function):
         return NoFix.SCRIPTED
     torch, source = model.name_of("torch", indexed.site), model.source
     if torch is None or not indexed.site.tree.lossless:

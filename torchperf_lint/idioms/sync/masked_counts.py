@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import evaluating
-from torchperf_lint.idioms.scripting import is_perhaps_scripted
+from torchperf_lint.idioms.scripting import outside_torchscript
 from torchperf_lint.idioms.written_helpers import MATCHES, defined
 from torchperf_lint.syntax import cst, edits, shape
 
@@ -18,6 +18,7 @@ _TITLE = "count the matches among all elements"
 _ASSUMES = "no graph is traced there for masks of another shape"
 
 
+@outside_torchscript
 def counted_matches(model: Model, indexed: Indexed) -> Fix | NoFix:
     """`_matches(a, b, m)` for `(a[m] == b[m]).sum()`."""
     site = indexed.site
@@ -30,8 +31,6 @@ def counted_matches(model: Model, indexed: Indexed) -> Fix | NoFix:
     mask = _one_mask(model, first, second)
     if mask is None or not isinstance(compared.comparisons[0].operator, cst.Equal):
         return NoFix.SIZE_IN_THE_DATA
-    if is_perhaps_scripted(model, site):
-        return NoFix.SCRIPTED
     held = [each.value for each in (first, second) if isinstance(each, cst.Subscript)]
     meant = [model.ast_of(each) for each in held]
     if any(each is None or not evaluating.only_computes(model, indexed.function, each) for each in meant):

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
-from torchperf_lint.idioms.scripting import is_perhaps_scripted
+from torchperf_lint.idioms.scripting import outside_torchscript
 from torchperf_lint.idioms.sync.factors import scale_of
 from torchperf_lint.idioms.sync.fresh import is_fresh
 from torchperf_lint.idioms.sync.put_off import put_off
@@ -43,14 +43,13 @@ class _Attribute(NamedTuple):
     loads: list[tuple[FunctionInfo, ast.Attribute]]
 
 
+@outside_torchscript
 def kept_in_objects(model: Model, read: HostRead) -> Fix | NoFix:
     """Leave the number on the device until another method reads the sum or the list that it belongs to."""
     function, collected = model.function_of(read.site), read.role is Sink.COLLECTED
     owner, _, name = read.sink.removesuffix(".append").rpartition(".")
     if function.cls is None or owner != function.self_name or not name.isidentifier():
         return NoFix.KEPT_IN_AN_OBJECT
-    if is_perhaps_scripted(model, read.site):
-        return NoFix.SCRIPTED
     if rests_on_waits(model):
         return NoFix.KEPT_IN_AN_OBJECT
     held = _attribute(model, function.cls, name)

@@ -6,8 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
-from torchperf_lint.idioms import placing, surroundings, writes
-from torchperf_lint.idioms.scripting import may_be_scripted
+from torchperf_lint.idioms import placing, scripting, surroundings, writes
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import names_bound_in, names_in
 from torchperf_lint.syntax import cst, edits
@@ -64,9 +63,10 @@ def read_together(model: Model, masks: Iterable[tuple[Indexed, ast.expr]]) -> di
     for reads in by_text.values():
         for group in _groups(model, reads):
             # TorchScript does not index by a tuple of tensors.
-            fix = NoFix.SCRIPTED if may_be_scripted(model, group.reads[0].function) else _places_first(model, group)
+            fix = _places_first(model, group)
             if fix is not None:
-                found |= dict.fromkeys((read.site.start for read in group.reads), fix)
+                judged = scripting.judged(model, group.reads[0].function, fix)
+                found |= dict.fromkeys((read.site.start for read in group.reads), judged)
     return found
 
 

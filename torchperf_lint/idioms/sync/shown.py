@@ -71,10 +71,15 @@ def is_part_shown(model: Model, function: FunctionInfo, node: ast.expr, depth: i
         node = node.value
     if is_shown(model, function, node) or _moves(node):
         return True
+    if isinstance(node, ast.BinOp) and depth <= bounds.MOST_TO_SHOWN:
+        return any(is_part_shown(model, function, side, depth + 1) for side in (node.left, node.right))
     if not isinstance(node, ast.Name) or depth > bounds.MOST_TO_SHOWN:
         return False
-    if any(map(_moves, model.bindings(function, node.id))):
+    if any(map(_moves, (*model.bindings(function, node.id), *_bound_side_by_side(function, node.id)))):
         return True
+    walked = _walked(function, node.id)
+    if walked and len(walked) == _times_stored(function, node.id):
+        return all(is_part_shown(model, function, each, depth + 1) for each in walked)
     return node.id in function.parameter_names and _is_given(model, function, node.id, is_part_shown, depth)
 
 

@@ -41,7 +41,7 @@ def sized_once(model: Model, site: Site, name: str) -> Fix | None:
         return None
     if last_name(made.func) not in FULL_REDUCTIONS or any(each.arg == "out" for each in made.keywords):
         return None  # a view may be written to before it is read
-    if not all(_is_size(model, function, each) for each in loads) or any(
+    if not all(is_size(model, function, each) for each in loads) or any(
         each is loads[0] for each in subtree(statement)
     ):
         return None
@@ -57,7 +57,7 @@ def sized_once(model: Model, site: Site, name: str) -> Fix | None:
     return None if edit is None else Fix(_TITLE, grade, (edit,), _ASSUMES)
 
 
-def _is_size(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+def is_size(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     """Whether the expression is a size, or the bound of a slice."""
     parent = function.parents[node]
     if isinstance(parent, ast.Slice):

@@ -103,6 +103,7 @@ def _is_asked(model: Model, function: FunctionInfo, tensor: ast.expr, values: Ma
     """Whether what is tested is proven to be a tensor, or a list that the function fills with some: `min(losses)`."""
     if values[tensor].kind is not Kind.CONTAINER:
         return is_shown(model, function, tensor)
+    tensor = _whole_list(model, function, tensor)
     made = model.only_binding(function, tensor.id) if isinstance(tensor, ast.Name) else None
     if isinstance(made, (ast.ListComp, ast.List, ast.Tuple)) and element_in(made) is not made:
         return not isinstance(element_in(made), ast.Starred) and is_shown(model, function, element_in(made))
@@ -110,6 +111,17 @@ def _is_asked(model: Model, function: FunctionInfo, tensor: ast.expr, values: Ma
         return False
     added = [each.call for each in function.calls_made if dotted(each.call.func) == f"{dotted(tensor)}.append"]
     return bool(added) and all(len(each.args) == 1 and is_shown(model, function, each.args[0]) for each in added)
+
+
+def _whole_list(model: Model, function: FunctionInfo, node: ast.expr) -> ast.expr:
+    """`losses` of `losses[1:]`, and of a name that is bound to that alone."""
+    seen: set[str] = set()
+    while True:
+        made = model.only_binding(function, node.id) if isinstance(node, ast.Name) and node.id not in seen else node
+        if not isinstance(made, ast.Subscript) or not isinstance(made.slice, ast.Slice):
+            return node
+        seen.update([node.id] if isinstance(node, ast.Name) else [])
+        node = made.value
 
 
 def read_truths(model: Model) -> Iterator[Truth]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
 from torchperf_lint.idioms import evaluating, habits
-from torchperf_lint.idioms.scripting import may_be_scripted
+from torchperf_lint.idioms.scripting import judged, may_be_scripted
 from torchperf_lint.idioms.transfer.construction import device_text, in_format_string, is_pure
 from torchperf_lint.idioms.written_helpers import SENT, defined
 from torchperf_lint.model.domain.values import Device, Kind
@@ -37,14 +37,17 @@ def sent(model: Model, move: Move, *, acts_as_tensor: bool = False) -> Fix | NoF
 
     `acts_as_tensor` says that what is moved is a tensor for all that the file shows.
     """
+    fix, function = _copied_by_helper(model, move, acts_as_tensor), model.function_of(move.site)
+    return fix if move.like or may_be_sent(model, function, move.device) else judged(model, function, fix)
+
+
+def _copied_by_helper(model: Model, move: Move, acts_as_tensor: bool) -> Fix | NoFix:
     site, tree = move.site, move.site.tree
     named, is_tensor = device_text(model, move), model.value(move.moved).is_tensor
     if not move.plain or (move.like and (move.device is None or not model.value(move.device).is_tensor)):
         return NoFix.FORM
     if named is None or shape.binds_or_defers(move.call):
         return NoFix.DEVICE_NOT_AT_HAND
-    if not move.like and not may_be_sent(model, model.function_of(site), move.device):
-        return NoFix.SCRIPTED
     if shape.method_name(move.call) == "cuda":
         if model.defines_cuda and not is_tensor:
             return NoFix.FORM  # an object without `to`, perhaps
@@ -106,10 +109,10 @@ def packed_and_sent(model: Model, site: Site, call: cst.Call) -> Fix | NoFix:
     device = given[0].value
     if not is_pure(model, device) or "\n" in model.text(device):
         return NoFix.DEVICE_NOT_AT_HAND
-    if not may_be_sent(model, model.function_of(site), device):
-        return NoFix.SCRIPTED
     dropped = edits.drop_argument(tree, call, given[0])
-    return _around(model, site, call, dropped, edits.text_of(tree, device))
+    fix = _around(model, site, call, dropped, edits.text_of(tree, device))
+    function = model.function_of(site)
+    return fix if may_be_sent(model, function, device) else judged(model, function, fix)
 
 
 def _says_nothing(argument: cst.Arg) -> bool:

@@ -137,12 +137,13 @@ class _Search:
     def _named_function(self) -> Iterator[_Spot]:
         function = self.function
         for home in self.inference.files_passing(function):
-            for node in trees.upside_down(home.index).names.get(function.name, ()):
-                owner = trees.owner_of(node, home.index)
-                if self._is_called(node, home.index) or not calling.may_name(node, owner, function):
+            tables, is_own = trees.upside_down(home.index), home.index is function.index
+            for node in (*tables.names.get(function.name, ()), *tables.attributes.get(function.name, ())):
+                owner, is_name = trees.owner_of(node, home.index), isinstance(node, ast.Name)
+                if self._is_called(node, home.index) or (is_name and not calling.may_name(node, owner, function)):
                     continue
-                if home.index is not function.index and home.seen_alone(owner, node).function is not function:
-                    continue
+                if not (is_own and is_name) and home.seen_alone(owner, node).function is not function:
+                    continue  # another one by that name; `layers.f` is the function of a module
                 yield _Spot(node, home.index, is_method=True)
 
     # -- one step ------------------------------------------------------------------------------------------------

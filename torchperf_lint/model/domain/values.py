@@ -139,6 +139,9 @@ STRING = Value(Kind.STRING)
 NUMPY_OR_TORCH = "numpy|torch"
 """The `ref` of `lib = np if isinstance(x, np.ndarray) else torch`: what `lib.f(x)` calls depends on its arguments."""
 
+NO_TENSOR = "no tensor"
+"""The `ref` of a part of a batch that is shown to be no tensor: `v` of `v.to(device) if torch.is_tensor(v) else v`."""
+
 FUNCTIONAL = "torch.nn.functional"
 SOME_FUNCTIONAL = f"{FUNCTIONAL}.*"
 """The `ref` of one of several functions: `getattr(F, name)`, and what a table of activations holds."""
@@ -155,6 +158,10 @@ def join(left: Value, right: Value, lean: bool = False) -> Value:
     """
     if left is right:
         return left
+    if NO_TENSOR in (left.ref, right.ref) and left.ref != right.ref:
+        tensors = right if left.ref == NO_TENSOR else left
+        if tensors.holds_tensors:
+            return tensors._replace(kind=Kind.PYTREE, scalar=None, vector=None, dtype=None)
     if left.kind is not right.kind and Kind.NONE in (left.kind, right.kind):
         return right if left.kind is Kind.NONE else left
     if left.kind is not right.kind:

@@ -153,8 +153,12 @@ class SymbolIndex:
         return self._importing_it(self._elsewhere(self._calling.get(name, ()), home), name, home)
 
     def handing_imported(self, name: str, home: str) -> list[str]:
-        """The other files whose imports allow that they import the name of the file `home`, and that pass it on."""
-        return self._importing_it([each for each in self._handing.get(name, ()) if each != home], name, home)
+        """The other files whose imports allow that they name what the file `home` has by that name, to pass it on.
+
+        They import it, or a module that has it: `f = layers.name`.
+        """
+        files = sorted({*self._handing.get(name, ()), *self._naming.get(name, ())} - {home})
+        return self._importing_it(files, name, home)
 
     def making_imported(self, maker: str, taker: str, home: str) -> list[str]:
         """The other files that call the name `maker` of the file `home` and something named `taker`."""

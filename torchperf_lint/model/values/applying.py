@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, join_all
 from torchperf_lint.model.values import records
+from torchperf_lint.model.values.devices import named_device
 from torchperf_lint.model.values.modules import module_call
 from torchperf_lint.model.values.tensors import element_of
 
@@ -37,7 +38,7 @@ def applied(
         return None
     first, *rest = arguments
     if ref == PARTIAL:
-        given = [*enumerate(rest), *keywords.items()]
+        given = [*enumerate(rest), *{**keywords, **_devices(node, keywords)}.items()]
         return Value(Kind.INSTANCE, ref=PARTIAL, element=first, items=tuple(given), created=node)
     if ref in _MAPPED and first.kind is Kind.FUNCTION:
         return Value(Kind.INSTANCE, ref=PARTIAL, element=first, items=(), created=node)
@@ -54,6 +55,13 @@ def applied(
     if ref == "dataclasses.asdict" or (ref == "builtins.vars" and first.items is not None):
         return records.as_mapping(first)
     return None
+
+
+def _devices(node: ast.Call, keywords: dict[str, Value]) -> dict[str, Value]:
+    """`device=device` of `partial`, whose name may tell what it is; a call of the result does not show it."""
+    stated = next((each.value for each in node.keywords if each.arg == "device"), None)
+    device = None if stated is None else named_device(stated, keywords["device"])
+    return {} if device is None else {"device": Value(Kind.DEVICE, device)}
 
 
 def called(

@@ -107,9 +107,10 @@ def _factory(
     device = Device.CPU
     because: tuple[Because, ...] = ()
     argument = next((k.value for k in node.keywords if k.arg == "device"), None)
-    if argument is not None:
+    if "device" in keywords:
         given = keywords["device"]
-        device = named_device(argument, given) or (Device.CPU if given.kind is Kind.NONE else Device.UNKNOWN)
+        named = as_device(given) if argument is None else named_device(argument, given)  # by `partial`, or here
+        device = named or (Device.CPU if given.kind is Kind.NONE else Device.UNKNOWN)
     elif ref in torch_api.HOST_DATA_FACTORIES and arguments and arguments[0].holds_tensors:
         device, because = arguments[0].device, arguments[0].because
     elif evaluator.default_device is not None:

@@ -10,7 +10,7 @@ from torchperf_lint.knowledge import conventions, torch_api
 from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.values import INTEGER, STRING, UNKNOWN, Device, Kind, Value, container
 from torchperf_lint.model.values import records
-from torchperf_lint.model.values.devices import moved
+from torchperf_lint.model.values.devices import inside_module, moved
 from torchperf_lint.model.values.tensors import SOME_TENSOR, element_of, is_of_host, placed, tensor_from
 
 if TYPE_CHECKING:
@@ -37,9 +37,10 @@ def module_attribute(base: Value, name: str) -> Value:
 
 
 def _own_attribute(base: Value, name: str) -> Value | None:
-    """An attribute of one of torch's own modules."""
+    """An attribute of one of torch's own modules; what a `ModuleDict` holds under the name is one, too."""
     if base.ref in torch_api.HOLDERS:
-        return None
+        held = next((value for key, value in base.items or () if key == name), None)
+        return None if held is None else inside_module(base, held)
     if name in torch_api.MODULE_NUMBERS:
         return INTEGER
     if name in torch_api.MODULE_FLAGS:

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.conventions import ACCELERATOR_NAMES, COMPILE_QUESTIONS, EXPORT_QUESTIONS
-from torchperf_lint.model.domain.values import NUMBER, UNKNOWN, Device, Kind, Value, text_names
+from torchperf_lint.model.domain.values import NO_TENSOR, NUMBER, UNKNOWN, Device, Kind, Value, text_names
 from torchperf_lint.model.syntax.device_tests import device_test
 from torchperf_lint.model.syntax.effects import item_test
 from torchperf_lint.model.syntax.index import dotted
@@ -176,9 +176,9 @@ def narrowed(test: ast.expr, env: Env, holds: bool, frame: Frame) -> Env:
     If the known value of `x` contradicts the branch, `x` is unknown in it. So is a container after a failed
     `all(...)` of such tests over its items that the known items satisfy.
 
-    Of a value that is a tensor in some calls and a number in others, `not isinstance(...)` leaves the other kind. Else
-    it narrows in a particular call alone: in general, the device that an attribute's name promises (`x.device`) says
-    more than that of some tensor.
+    Of a value that is a tensor in some calls and a number in others, `not isinstance(...)` leaves the other kind; of
+    a part of a batch what is no tensor. Else it narrows in a particular call alone: in general, the device that an
+    attribute's name promises (`x.device`) says more than that of some tensor.
     """
     if isinstance(test, ast.BoolOp):
         for part in test.values if holds is isinstance(test.op, ast.And) else ():
@@ -186,7 +186,8 @@ def narrowed(test: ast.expr, env: Env, holds: bool, frame: Frame) -> Env:
         return env.copy()
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         asked_of = env.get(_path_asked(test.operand) or "", UNKNOWN)
-        return narrowed(test.operand, env, not holds, frame) if frame.is_call or asked_of.mixed else env.copy()
+        narrows = frame.is_call or asked_of.mixed or asked_of.kind is Kind.PYTREE
+        return narrowed(test.operand, env, not holds, frame) if narrows else env.copy()
     inner = env.copy()
     walk = item_test(test)
     if walk is not None:
@@ -198,6 +199,8 @@ def narrowed(test: ast.expr, env: Env, holds: bool, frame: Frame) -> Env:
     path = dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
     value = None if path is None else inner.get(path) or _unset(test.args[0], frame.values)  # type: ignore[attr-defined]
     asked = _kind_asked(test, frame.values) if isinstance(test, ast.Call) else None
+    if asked is None and not holds and isinstance(test, ast.Call) and _asks_for_method(test, frame.values):
+        asked = Kind.TENSOR
     if path is not None and value is not None and holds and value.kind in _ASKED_FOR and _asks_list(test, frame.values):
         inner.pop(path, None)
     if path is None or value is None or asked is None:
@@ -207,6 +210,8 @@ def narrowed(test: ast.expr, env: Env, holds: bool, frame: Frame) -> Env:
         if asked in (Kind.TENSOR, Kind.NUMBER):
             is_tensor = holds == (asked is Kind.TENSOR)
             hold(frame, path, value._replace(mixed=False) if is_tensor else NUMBER, inner)
+    elif value.kind is Kind.PYTREE and asked is Kind.TENSOR and not holds:
+        hold(frame, path, value._replace(ref=NO_TENSOR), inner)
     elif contradicts:
         if value.kind is Kind.NUMBER and asked is Kind.TENSOR:
             hold(frame, path, Value(Kind.TENSOR), inner)  # no known call passes it, so nothing shows where it would be
@@ -252,6 +257,12 @@ def _kind_asked(test: ast.Call, values: Mapping[ast.expr, Value]) -> Kind | None
     if len(refs) == 1 and (kind := _KINDS.get(next(iter(refs)) or "")) is not None:
         return kind
     return Kind.NUMBER if refs <= {"builtins.int", "builtins.float", "builtins.bool"} else None
+
+
+def _asks_for_method(test: ast.Call, values: Mapping[ast.expr, Value]) -> bool:
+    """`hasattr(x, "to")`: what lacks the method is no tensor, what has it may be anything."""
+    asks, name = values.get(test.func, UNKNOWN).ref, test.args[1] if len(test.args) == 2 else None
+    return asks == "builtins.hasattr" and isinstance(name, ast.Constant) and name.value in _OF_TENSORS
 
 
 def _asks_list(test: ast.expr, values: Mapping[ast.expr, Value]) -> bool:

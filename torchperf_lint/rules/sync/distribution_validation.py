@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 )
 def distribution_validation(model: Model) -> Iterator[Finding]:
     """Distributions over device tensors that check what they get, and draws that check their deviation."""
-    if not model.called_anywhere(*SWITCHES_ALL):
+    if not model.called_anywhere(*SWITCHES_ALL) and not model.sets_checks_off:
         yield from _made(model)
         yield from _asked(model)
     yield from _drawn(model)

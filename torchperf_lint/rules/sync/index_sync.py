@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.sync.indices import without_copy
 from torchperf_lint.idioms.sync.places import hot_places, is_one_element, is_row_of_places
 from torchperf_lint.idioms.sync.sized_once import sized_once
+from torchperf_lint.idioms.sync.walked_bounds import read_before_walk
 from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def index_sync(model: Model) -> Iterator[Finding]:
         if place.by == "copy":
             fix = without_copy(model, place)
         elif place.by == "read":
-            fix = sized_once(model, place.site, place.part) or fix
+            fix = sized_once(model, place.site, place.part) or read_before_walk(model, place)
         yield Finding(place.site, (*place.because, *place.hot_path.because), fix, fields)
 
 

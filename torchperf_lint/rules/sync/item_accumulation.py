@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms import placing, surroundings
-from torchperf_lint.idioms.scripting import is_perhaps_scripted
+from torchperf_lint.idioms.scripting import judged_at
 from torchperf_lint.idioms.sync.ahead import read_ahead_or
 from torchperf_lint.idioms.sync.entries import kept_in_entries
 from torchperf_lint.idioms.sync.factors import scale_of
@@ -49,7 +49,7 @@ def item_accumulation(model: Model) -> Iterator[Finding]:
         collected = read.role is Sink.COLLECTED
         name = read.sink.removesuffix(".append")
         defer = _defer_list if collected else _defer_sum
-        fix = read.unfixed or _without_wait(model, defer(model, read, name))
+        fix = read.unfixed or _without_wait(model, judged_at(model, read.site, defer(model, read, name)))
         if fix is NoFix.PUT_IN_A_CONTAINER:
             fix = _without_wait(model, kept_in_entries(model, read))
         if fix is NoFix.KEPT_IN_AN_OBJECT:
@@ -144,8 +144,6 @@ def _hindrance(model: Model, read: HostRead, name: str) -> NoFix | None:
     """What keeps a read from moving behind the loop, whatever is done with the numbers."""
     if not name.isidentifier():
         return NoFix.PUT_IN_A_CONTAINER if "[" in name else NoFix.KEPT_IN_AN_OBJECT
-    if is_perhaps_scripted(model, read.site):
-        return NoFix.SCRIPTED
     if read.hot_path.loop is None:
         return NoFix.LOOP_ELSEWHERE
     uses = model.uses(name, read.site, read.hot_path)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity, Unproven
 from torchperf_lint.idioms.caches import filled_once
+from torchperf_lint.idioms.scripting import is_perhaps_scripted
 from torchperf_lint.idioms.sync.numpywork import comes_from_numpy
 from torchperf_lint.idioms.transfer import magnitudes, pinned_copies, uploads
 from torchperf_lint.idioms.transfer.choices import choices_of_host, without_packing
@@ -285,7 +286,7 @@ def _full(model: Model, packing: _Packing) -> str | None:
 
 def _grade(model: Model, packing: _Packing, number: cst.BaseExpression) -> Safety:
     """SAFE for a certain Python number that the dtype can hold; TorchScript makes an int64 tensor of a bool."""
-    if model.may_be_scripted or not model.certain_number(number):
+    if is_perhaps_scripted(model, packing.site) or not model.certain_number(number):
         return Safety.UNSAFE
     unsigned = number.expression if isinstance(number, cst.UnaryOperation) else number
     constant = model.value(unsigned).constant
