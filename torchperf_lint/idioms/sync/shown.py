@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     _Shows = Callable[[Model, FunctionInfo, ast.expr, int], bool]
 
+_NOT_OF_LISTS = (ast.FloorDiv, ast.Div, ast.Sub, ast.Mod, ast.Pow)
 _GIVE_WHAT_THEY_GET = ("builtins.max", "builtins.min", "builtins.sum", "builtins.abs")
 
 
@@ -79,8 +80,20 @@ def is_part_shown(model: Model, function: FunctionInfo, node: ast.expr, depth: i
         return True
     walked = _walked(function, node.id)
     if walked and len(walked) == _times_stored(function, node.id):
-        return all(is_part_shown(model, function, each, depth + 1) for each in walked)
+        return all(
+            _is_reckoned(model, function, each) or is_part_shown(model, function, each, depth + 1) for each in walked
+        )
     return node.id in function.parameter_names and _is_given(model, function, node.id, is_part_shown, depth)
+
+
+def _is_reckoned(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether what is walked comes from a division or a difference, as no list does: `lengths // 2`."""
+    made = model.only_binding(function, node.id) if isinstance(node, ast.Name) else node
+    while isinstance(made, ast.BinOp):
+        if isinstance(made.op, _NOT_OF_LISTS):
+            return True
+        made = made.left
+    return False
 
 
 def _moves(node: ast.expr) -> bool:

@@ -19,6 +19,7 @@ from torchperf_lint.model.frequency.leaving import jump_at_end, leaves_but_for_e
 from torchperf_lint.model.frequency.sampling_guards import (
     bindings_in,
     is_sampling_guard,
+    names_rare_period,
     names_training_period,
     tests_around,
     waits_for_interval,
@@ -453,10 +454,17 @@ class ExecutionFrequency:
         return self.recorder.kept(self._guards, (parent, field), answer)
 
     def _is_training_period(self, branch: ast.If, function: FunctionInfo) -> bool:
-        """Whether the loop's training steps are all in the branch, and its test asks for a period of training."""
+        """Whether the branch trains, and its test asks for a period of training.
+
+        `if t % train_every == 0: agent.update()`, where the other passes only collect data; or a second network's turn,
+        `if i % n_critic == 0: generator_loss.backward()`, where each pass trains the first one.
+        """
+        trains, trains_elsewhere = self.loops.steps_around(branch, function)
+        if not trains or trains_elsewhere:
+            return trains and not names_rare_period(branch.test)
         around = self.loops.enclosing(branch)[:1]
         in_rollout = bool(around) and rollouts.stepped_in(around[0], function) is not None
-        return names_training_period(branch.test, in_rollout=in_rollout) and self.loops.steps_only_in(branch, function)
+        return names_training_period(branch.test, in_rollout=in_rollout)
 
     def _once(self, at: ast.stmt, block: list[ast.stmt]) -> Callable[[ast.expr, bool], bool]:
         return FirstPass(self, at, block).alone_enters

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.knowledge.containers import FILL
+from torchperf_lint.model.frequency.loop_bodies import made_of_item, names_given
 from torchperf_lint.model.syntax.index import dotted, last_name
-from torchperf_lint.model.syntax.iterables import counted
+from torchperf_lint.model.syntax.iterables import counted, is_listed
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ _METADATA = torch_api.METADATA_ATTRIBUTES | {"device"}
 _PASSES_OF_A_STEP = 8
 """A literal number of passes up to this is a part of one step: a refinement, not a generation."""
 _NO_INFERENCE = frozenset({"forward", "__init__"})
+_EVALUATION = re.compile(r"(^|_)(eval|evaluate|evaluation|validate|validation|test|predict|infer|inference)(_|$)")
+_WITHOUT_GRADIENTS = frozenset({"no_grad", "inference_mode"})
 
 
 def fed_back(loop: Loop, function: FunctionInfo) -> list[CallRecord]:
@@ -35,6 +39,29 @@ def fed_back(loop: Loop, function: FunctionInfo) -> list[CallRecord]:
         return []
     bound = [(made, read) for node in subtree(loop) if node is not loop for made, read in _bound_by(node)]
     return [record for record in calls if _given(record) & _made_of(record, bound)]
+
+
+def about_items(loop: Loop, function: FunctionInfo) -> list[CallRecord]:
+    """The calls directly in a loop that get its items, or what is made of these, where the function only evaluates.
+
+    None in `forward`, and none where the loop counts, walks what it calls, or walks a few items that the code lists.
+    """
+    if not isinstance(loop, ast.For) or function.name in _NO_INFERENCE or not _evaluates(function):
+        return []
+    if counted(loop.iter) is not None or is_listed(loop.iter, function):
+        return []
+    made, walked = made_of_item(loop), _names_in(loop.target)
+    direct = [record for record in function.calls_made if record.place.loops()[:1] == [loop]]
+    return [each for each in direct if made & names_given(each) and not walked & _names_in(each.call.func)]
+
+
+def _evaluates(function: FunctionInfo) -> bool:
+    """Whether the function says that it records no gradients, puts a model into evaluation, or is named for that."""
+    if _EVALUATION.search(function.name):
+        return True
+    named = [last_name(each.func if isinstance(each, ast.Call) else each) for each in function.decorators]
+    called = [last_name(record.call.func) for record in function.calls_made]
+    return not _WITHOUT_GRADIENTS.isdisjoint(named) or not (_WITHOUT_GRADIENTS | {"eval"}).isdisjoint(called)
 
 
 def _counts_to_a_few(iterable: ast.expr) -> bool:

@@ -14,7 +14,7 @@ from torchperf_lint.model.domain.frequency import Loop, LoopInfo, LoopKind
 from torchperf_lint.model.domain.values import Kind, Registry
 from torchperf_lint.model.frequency import rollouts
 from torchperf_lint.model.frequency.generators import moved_by, taking, yielding
-from torchperf_lint.model.frequency.inference_loops import fed_back
+from torchperf_lint.model.frequency.inference_loops import about_items, fed_back
 from torchperf_lint.model.frequency.loop_bodies import (
     call_text,
     counts,
@@ -123,6 +123,10 @@ class Loops:
                 return LoopInfo(LoopKind.BATCH, "this loop runs the model on one batch per pass", False)
         if self._holds_batches(loop, function):
             return LoopInfo(LoopKind.EPOCH, "", False)
+        for record in about_items(loop, function):
+            if self._runs_model(record, loop, function) or self._runs_part(record, function):
+                says = f"this loop runs `{call_text(record)}` for each item"
+                return LoopInfo(LoopKind.OTHER, says, False, infers=True)
         for record in fed_back(loop, function):
             if self._runs_any_model(record, loop, function) or self._runs_part(record, function):
                 says = f"this loop runs `{call_text(record)}` on what an earlier pass made"
@@ -248,17 +252,16 @@ class Loops:
             return any(self.inference.frame_value(function, each).kind is Kind.OPTIMIZER for each in given)
         return func.attr in _STEP and self.inference.frame_value(function, func.value).kind in _STEP_RECEIVERS
 
-    def steps_only_in(self, branch: ast.If, function: FunctionInfo) -> bool:
-        """Whether all training steps of the pass are in the body of a branch.
-
-        `if t % train_every == 0: agent.update()`, where the other passes only collect data.
-        """
+    def steps_around(self, branch: ast.If, function: FunctionInfo) -> tuple[bool, bool]:
+        """Whether training steps of the pass are in the body of a branch, and whether others are elsewhere."""
         around = next(iter(self.enclosing(branch)), None)
         calls = [record for record, loop in self._training_calls(function) if loop is around]
-        places = [record.place.outwards() for record in calls if not self._takes_step(record, function)]
-        return bool(places) and all(
-            any(place.parent is branch and place.field == "body" for place in outwards) for outwards in places
-        )
+        inside = [
+            any(place.parent is branch and place.field == "body" for place in record.place.outwards())
+            for record in calls
+            if not self._takes_step(record, function)
+        ]
+        return True in inside, False in inside
 
     def _names_of_steps(self) -> frozenset[str]:
         """Names of functions that call `backward`: those in this file, and those anywhere that this file calls."""

@@ -34,7 +34,8 @@ _ROLLOUT_PERIOD = re.compile(
     r"(?:train|training|learn|learning|optimi[sz]e|update|updates|replay|gradient)_(?:every|freq|frequency|interval|period)$"
 )
 _SHORT_PERIOD = 16
-"""A literal period up to this is one of training, in a loop that steps an environment."""
+"""A literal period up to this is one of training, in a loop that steps an environment or trains something else."""
+_RARE_PERIOD = re.compile(r"(^|_)(log|print|eval|val|valid|test|save|sample|display|vis|report|check|plot|probe|epoch)")
 _FLAG = re.compile(
     r"^(should_|do_|need_|need|is_log|is_print|time_to_|to_log|will_|must_|log_now|log_this|print_)"
     r"|every_n|_every$|(^|_)(verbose|debug|debugging|debug_loss|visualize|end_of_epoch|is_last_batch|last_batch|should_log|should_stop)$"
@@ -120,6 +121,17 @@ def names_training_period(test: ast.expr, *, in_rollout: bool) -> bool:
     names = [last_name(node) or "" for node in subtree(test) if isinstance(node, (ast.Name, ast.Attribute))]
     wanted = _ROLLOUT_PERIOD if in_rollout else _TRAINING_PERIOD
     return any(map(wanted.search, names)) or (in_rollout and _asks_for_short_period(test))
+
+
+def names_rare_period(test: ast.expr) -> bool:
+    """Whether the test names a period that is none of training, the time to show or check something, or a long one."""
+    names = [last_name(node) or "" for node in subtree(test) if isinstance(node, (ast.Name, ast.Attribute))]
+    constants = [node.value for node in subtree(test) if isinstance(node, ast.Constant)]
+    names += [each for each in constants if isinstance(each, str)]
+    if any(type(each) is int and each > _SHORT_PERIOD for each in constants):
+        return True
+    is_rare = any(_RARE_PERIOD.search(each) or _PERIOD.search(each) for each in names)
+    return is_rare and not any(map(_TRAINING_PERIOD.search, names))
 
 
 def _asks_for_short_period(test: ast.expr) -> bool:

@@ -20,14 +20,16 @@ def given_for(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | N
     """The argument or default that a call passes for a parameter; None if unknown."""
     arguments = function.arguments
     is_constructor = function.name == "__init__" and function.cls is not None
+    by_object = function.name == "__call__" and function.cls is not None and last_name(call.func) != function.name
     if (
         arguments is None
-        or last_name(call.func) != function.called_as
+        or (last_name(call.func) != function.called_as and not by_object)
         or any(isinstance(a, ast.Starred) for a in call.args)
     ):
         return None
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    if function.cls is not None and not is_constructor and (owner is None or (last_name(owner) or "")[:1].isupper()):
+    has_own_self = is_constructor or by_object
+    if function.cls is not None and not has_own_self and (owner is None or (last_name(owner) or "")[:1].isupper()):
         return None  # `Base.step(self, x)`, or an unknown form of call
     for keyword in call.keywords:
         if keyword.arg == name:

@@ -103,7 +103,7 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
             value = records.of_step(value, contract.device, (step,))
         if name not in defaults and not from_host and (there := inference.placed(function)):
             value = placed(value, there)
-        if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN:
+        if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN and not value.among:
             value = _by_default(inference, function, name, defaults.get(name))
             if value.device.is_cuda and name in by_calls:
                 value = value._replace(device=Device.LIKELY)  # the callers pass something else

@@ -220,8 +220,11 @@ def _is_hardly_a_tensor(model: Model, packing: _Packing) -> bool:
     """Whether nothing is known of what `torch.tensor` or `new_tensor` is given, and no tests of its type lead here."""
     value = model.value(packing.data)
     is_open = value.kind in (Kind.UNKNOWN, Kind.METHOD) and not value.device.on_accelerator
+    # An attribute of a module that nobody knows is where the module is only if it is a tensor.
+    owner = value.element if value.kind is Kind.METHOD else None
+    of_module = owner is not None and owner.kind is Kind.MODULE and isinstance(packing.data, cst.Attribute)
     return (
-        is_open
+        (is_open or of_module)
         and (model.value(packing.call.func).ref == _MAKES or shape.method_name(packing.call) == "new_tensor")
         and not type_is_asked(model, packing.site, packing.data)
     )
