@@ -19,6 +19,8 @@ FILES = {
     "train.py": "import torch\nfrom pkg import accuracy as score, helpers\nscore(helpers)\nx.cuda()\n"
     "getattr(helpers, 'accuracy')()\nif __name__ == '__main__':\n    step(score)\n",
     "other.py": "from pkg.helpers import accuracy\nuse(accuracy)\ngetattr(x, y)\ntorch.jit.script(accuracy)\n",
+    "keeps.py": "import alone\nfrom pkg import helpers\nkept = alone.speed\nlater = helpers.accuracy\n",
+    "rows.py": "from pkg.helpers import accuracy\nuse(\n    accuracy,\n)\n",
     "test_it.py": "from pkg.many import accuracy\naccuracy(step)\n",
     "alone.py": "def speed(): pass\nkept = speed\ngetattr(x, 'two_' + name)\nlook('more_words')\n",
 }

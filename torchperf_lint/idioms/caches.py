@@ -28,6 +28,16 @@ def filled_once(model: Model, site: Site) -> bool:
     return _fills(model, model.statement_of(site.node), function, frozenset(), (function,), loop)
 
 
+def fills_table(model: Model, site: Site) -> bool:
+    """Whether the site's result is kept under a key that is asked for first: `if key not in self.table: ...`."""
+    statement = model.statement_of(site.node)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if not isinstance(target, ast.Subscript) or isinstance(target.slice, ast.Constant):
+        return False
+    asked = f"{ast.unparse(target.slice)} not in {ast.unparse(target.value)}"
+    return any(ast.unparse(test) == asked for test in guards(statement, model.function_of(site)))
+
+
 def _fills(
     model: Model,
     statement: ast.stmt,

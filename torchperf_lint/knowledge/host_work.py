@@ -4,9 +4,10 @@ from __future__ import annotations
 
 NEEDS_HOST = frozenset(
     "pack_padded_sequence batch_decode decode encode tokenize from_numpy linear_sum_assignment fromarray to_pil_image "
-    "compute_metrics eval_map evaluate_predictions Popen run_coco_eval coco_evaluation put send send_object".split()
+    "compute_metrics eval_map evaluate_predictions Popen run_coco_eval coco_evaluation put send send_object "
+    "split split_with_sizes tensor_split".split()
 )
-"""Take host data: text decoding, assignment problems, images, queues to other processes."""
+"""Take host data: text decoding, assignment problems, images, sizes of parts, queues to other processes."""
 
 WRITES_OUT = frozenset(
     "save savez savez_compressed save_image imsave imwrite imshow dump dumps write writerow writerows write_video "

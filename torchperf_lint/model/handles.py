@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torchperf_lint.model.callgraph.frameworks import transforms_samples, without_partial
+from torchperf_lint.model.domain.accelerator_tests import asks_about_accelerator
 from torchperf_lint.model.domain.frequency import Loop
 from torchperf_lint.model.domain.loaders import Route, Samples
 from torchperf_lint.model.flow import NameUses, Use
@@ -15,7 +16,7 @@ from torchperf_lint.model.syntax.index import AttributeStore, Block, CallRecord,
 from torchperf_lint.model.syntax.names import dotted, given_to, last_name, names_in
 from torchperf_lint.model.syntax.scope import names_bound_in
 from torchperf_lint.model.values.devices import as_device, named_device
-from torchperf_lint.model.values.narrowing import asks_about_accelerator, runs_eagerly
+from torchperf_lint.model.values.narrowing import runs_eagerly
 from torchperf_lint.model.values.tensors import is_whole
 
 __all__ = [

@@ -220,7 +220,7 @@ class Model(SiteModel):
 
     def keeps_builtin(self, name: str) -> bool:
         """Whether nothing in the file rebinds the builtin's name."""
-        return not scope.binds(self._index, name, self.source.text)
+        return not self._index.note(("binds", name), lambda: scope.binds(self._index, name, self.source.text))
 
     # -- other files -----------------------------------------------------------------------------------------------
 

@@ -209,7 +209,7 @@ class SiteModel(FrequencyModel):
             lineage = [statement, *self.place_of(statement).around()]
             tree = self._trees[statement] = statement_tree(self.source, lineage, self._turns)
             if tree is not None:
-                for key in tree.spans:
+                for key in tree.identities:
                     self._tree_of[key] = tree
                     self._statement_of[key] = statement
         return self._trees[statement]
@@ -271,7 +271,7 @@ class SiteModel(FrequencyModel):
         start, end = tree.span(node)
         if type(node).__name__ == "Tuple" and node.lpar:  # type: ignore[attr-defined]
             # Python includes a tuple's parentheses in its span, libcst does not.
-            start, end = tree.spans[id(node.lpar[-1])][0], tree.spans[id(node.rpar[0])][1]  # type: ignore[attr-defined]
+            start, end = tree.span(node.lpar[-1])[0], tree.span(node.rpar[0])[1]  # type: ignore[attr-defined]
             return next((each for each in table.get((start, end), ()) if isinstance(each, ast.Tuple)), None)
         for candidate in table.get((start, end), ()):
             if tree.find(type(candidate).__name__, start, end) is node:

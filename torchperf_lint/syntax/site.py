@@ -15,7 +15,7 @@ from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import libcst as cst
 
@@ -76,7 +76,7 @@ class Site:
 class StatementTree:
     """The libcst tree of one statement (or of the header of a compound one)."""
 
-    __slots__ = ("_nodes_at", "lossless", "parents", "root", "rows", "source", "spans")
+    __slots__ = ("_nodes_at", "_shift", "_spans", "lossless", "parents", "root", "rows", "source")
 
     def __init__(
         self, source: Source, first_row: int, last_row: int, prefix: str, suffix: str, turns: Counter[str]
@@ -100,19 +100,13 @@ class StatementTree:
         self.lossless = parsed.lossless
         self.parents = parsed.parents
         self.root = parsed.module
-        shift = start - len(prefix)
-        to_bytes = _identity if code.isascii() else _byte_offsets(code)
-        self.spans = {
-            key: (to_bytes(first) + shift, to_bytes(last) + shift) for key, (first, last) in parsed.spans.items()
-        }
-        self._nodes_at: dict[tuple[int, int], list[Any]] = {}
-        for node in parsed.nodes:
-            self._nodes_at.setdefault(self.spans[id(node)], []).append(node)
+        self._spans, self._nodes_at = parsed.spans, parsed.nodes_at
+        self._shift = start - len(prefix)
 
     def find(self, kind: str, start: int, end: int) -> Any | None:
         """The node for the ast class `kind` at exactly this byte span, or None."""
         names = _CST_NAMES.get(kind, (kind,))
-        for node in self._nodes_at.get((start, end), ()):
+        for node in self._nodes_at.get((start - self._shift, end - self._shift), ()):
             if type(node).__name__ in names:
                 return node
         return None
@@ -123,23 +117,29 @@ class StatementTree:
 
     def span(self, node: Any) -> tuple[int, int]:
         """Byte span of a node of this tree; for an expression, without its own parentheses."""
-        return self.spans[id(node)]
+        start, end = self._spans[id(node)]
+        return start + self._shift, end + self._shift
+
+    @property
+    def identities(self) -> Iterable[int]:
+        """The identities of its nodes."""
+        return self._spans
 
     def outer_span(self, expression: Any) -> tuple[int, int]:
         """Byte span of an expression, with its own parentheses and all between them."""
         if not expression.lpar:
-            return self.spans[id(expression)]
-        return self.spans[id(expression.lpar[0])][0], self.spans[id(expression.rpar[-1])][1]
+            return self.span(expression)
+        return self.span(expression.lpar[0])[0], self.span(expression.rpar[-1])[1]
 
 
 class _Parsed(NamedTuple):
-    """What libcst makes of a text, with each node's span in characters and its parent, by the node's identity."""
+    """What libcst makes of a text, with each node's byte span and its parent, by the node's identity; nodes by span."""
 
     module: cst.Module
     lossless: bool
     parents: dict[int, Any]
     spans: dict[int, tuple[int, int]]
-    nodes: list[Any]
+    nodes_at: dict[tuple[int, int], list[Any]]
 
 
 @functools.lru_cache(maxsize=KEPT_STATEMENTS)
@@ -157,11 +157,14 @@ def _parsed(code: str) -> _Parsed:
         raise CannotStandAlone from error
     state = _renderer()(default_indent=module.default_indent, default_newline=module.default_newline)
     module._codegen(state)
-    return _Parsed(module, "".join(state.tokens) == code, state.parents, state.spans, state.nodes)
-
-
-def _identity(offset: int) -> int:
-    return offset
+    spans = state.spans
+    if not code.isascii():
+        to_bytes = _byte_offsets(code)
+        spans = {key: (to_bytes(first), to_bytes(last)) for key, (first, last) in spans.items()}
+    nodes_at: dict[tuple[int, int], list[Any]] = {}
+    for node in state.nodes:
+        nodes_at.setdefault(spans[id(node)], []).append(node)
+    return _Parsed(module, "".join(state.tokens) == code, state.parents, spans, nodes_at)
 
 
 def _byte_offsets(code: str) -> Any:

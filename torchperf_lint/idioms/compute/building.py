@@ -267,9 +267,25 @@ def _makers(model: Model, cls: ClassInfo) -> list[FunctionInfo]:
     return [owner.methods["__init__"] for owner in model.lineage(cls) if "__init__" in owner.methods]
 
 
+def _keeps_results(model: Model, function: FunctionInfo, decorator: ast.expr) -> bool:
+    """Whether a decorator of the project stores something, in an attribute or under a key: `@kept_as("projector")`."""
+    name = decorator.func if isinstance(decorator, ast.Call) else decorator
+    made = model.home(function).value_at_top(name.id).function if isinstance(name, ast.Name) else None
+    return made is not None and any(_stores(each) for each in made.nodes)
+
+
+def _stores(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return dotted(node.func) == "setattr"
+    return isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store)
+
+
 def _is_building(model: Model, function: FunctionInfo, seen: tuple[FunctionInfo, ...]) -> bool:
-    """Whether the function builds a larger object, or one that does calls it: then that is what runs in every step."""
-    if function.name in _BUILDS:
+    """Whether the function builds a larger object, or one that does calls it: then that is what runs in every step.
+
+    A decorator of the project that keeps what the function returns has it run once.
+    """
+    if function.name in _BUILDS or any(_keeps_results(model, function, each) for each in function.decorators):
         return True
     if len(seen) >= bounds.MOST_CALLS_TO_BUILDER:
         return False

@@ -13,6 +13,7 @@ from torchperf_lint.knowledge.containers import FILL
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling, hierarchy, implicit, reaching, trees
 from torchperf_lint.model.callgraph.dispatch import Lookups
+from torchperf_lint.model.domain.accelerator_tests import arm_on_accelerator
 from torchperf_lint.model.domain.flows import Flow, Handing, still_handed
 from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.domain.values import Kind
@@ -164,6 +165,8 @@ class _Search:
         elif isinstance(parent, ast.Attribute):
             self._attribute(parent, spot)
         elif isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+            if self._is_for_host(parent, index):
+                return
             targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
             if parent.value is node:
                 for target in targets:
@@ -171,7 +174,7 @@ class _Search:
             if isinstance(parent, ast.NamedExpr):
                 self._go(parent, spot)
         elif isinstance(parent, (ast.IfExp, ast.BoolOp, ast.Starred, ast.Await)):
-            if not (isinstance(parent, ast.IfExp) and parent.test is node):
+            if not (isinstance(parent, ast.IfExp) and (parent.test is node or _is_for_host_in(parent, node))):
                 self._go(parent, spot)
         elif isinstance(parent, (ast.List, ast.Tuple, ast.Set, ast.Dict)) or (
             isinstance(parent, (ast.ListComp, ast.SetComp, ast.GeneratorExp)) and parent.elt is node
@@ -184,6 +187,13 @@ class _Search:
             self._loop(parent, spot)
         elif isinstance(parent, ast.Return):
             self._returned(parent, spot)
+
+    def _is_for_host(self, statement: ast.AST, index: Index) -> bool:
+        """Whether a value is bound where there is no accelerator: `else: loss = loss_on_cpu` of `if x.is_cuda`."""
+        place = index.places.get(statement) if isinstance(statement, ast.stmt) else None
+        branch = None if place is None else place.parent
+        arm = arm_on_accelerator(branch.test) if isinstance(branch, ast.If) else None
+        return place is not None and arm is not None and arm != place.field
 
     def _go(self, node: ast.AST, spot: _Spot) -> None:
         self.pending.append(spot._replace(node=node))
@@ -388,6 +398,12 @@ class _Search:
         around = None if statement is None else trees.upside_down(index).parents.get(statement)
         info = None if around is None else index.info_of.get(around)
         return info if isinstance(info, ClassInfo) else None
+
+
+def _is_for_host_in(choice: ast.IfExp, node: ast.AST) -> bool:
+    """`f` of `g if x.is_cuda else f`."""
+    arm = arm_on_accelerator(choice.test)
+    return arm is not None and (choice.body if arm == "body" else choice.orelse) is not node
 
 
 def _shows_another(inference: ValueQuestions, callee: Value, function: FunctionInfo) -> bool:

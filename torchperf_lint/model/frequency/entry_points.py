@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge import conventions, hooks, torchmetrics_api
 from torchperf_lint.model.callgraph import frameworks, implicit, roles
 from torchperf_lint.model.frequency.generators import yielding
-from torchperf_lint.model.frequency.inference_loops import fed_back
+from torchperf_lint.model.frequency.inference_loops import about_items, fed_back
 from torchperf_lint.model.frequency.loops import enclosing, step_loop
 from torchperf_lint.model.syntax.index import given_to, last_name
 from torchperf_lint.model.syntax.iterables import counted, stride
@@ -172,7 +172,8 @@ class OwnEntries:
             for record in index.calls[name]
             for loop in enclosing(record.statement, index)[:1]
         }
-        self._loops |= {loop for loop, owner in index.loops if loop not in self._loops and fed_back(loop, owner)}
+        others = ((loop, owner) for loop, owner in index.loops if loop not in self._loops)
+        self._loops |= {loop for loop, owner in others if fed_back(loop, owner) or about_items(loop, owner)}
         self._loops |= {loop for loop, owner in index.loops if loop in yielding(owner)}
         self.loops_by = repr((self._any_loop, self._any_count, sorted(steps)))
         self._in_loops: dict[int, bool] = {}

@@ -12,15 +12,13 @@ from torchperf_lint.model.callgraph import calling, hierarchy, possible_calls
 from torchperf_lint.model.domain.flows import PossibleCall, still_handed
 from torchperf_lint.model.domain.frequency import Frequency, HotPath, LoopKind, names_evaluation
 from torchperf_lint.model.domain.grades import Grade
-from torchperf_lint.model.frequency import comprehensions, following, may_reach, receivers, rollouts, settings
+from torchperf_lint.model.frequency import comprehensions, following, may_reach, receivers, settings
 from torchperf_lint.model.frequency.branches import Step, asks_types, calls_own_method, demands
 from torchperf_lint.model.frequency.first_pass import FirstPass
 from torchperf_lint.model.frequency.leaving import jump_at_end, leaves_but_for_errors, refuses_a_remainder
 from torchperf_lint.model.frequency.sampling_guards import (
     bindings_in,
     is_sampling_guard,
-    names_rare_period,
-    names_training_period,
     tests_around,
     waits_for_interval,
 )
@@ -449,22 +447,9 @@ class ExecutionFrequency:
                 return True
             if not is_sampling_guard(test, field == "body", self._lookup(function), self._once(parent, block)):
                 return False
-            return field != "body" or not self._is_training_period(parent, function)
+            return field != "body" or not self.loops.is_training_period(parent, function)
 
         return self.recorder.kept(self._guards, (parent, field), answer)
-
-    def _is_training_period(self, branch: ast.If, function: FunctionInfo) -> bool:
-        """Whether the branch trains, and its test asks for a period of training.
-
-        `if t % train_every == 0: agent.update()`, where the other passes only collect data; or a second network's turn,
-        `if i % n_critic == 0: generator_loss.backward()`, where each pass trains the first one.
-        """
-        trains, trains_elsewhere = self.loops.steps_around(branch, function)
-        if not trains or trains_elsewhere:
-            return trains and not names_rare_period(branch.test)
-        around = self.loops.enclosing(branch)[:1]
-        in_rollout = bool(around) and rollouts.stepped_in(around[0], function) is not None
-        return names_training_period(branch.test, in_rollout=in_rollout)
 
     def _once(self, at: ast.stmt, block: list[ast.stmt]) -> Callable[[ast.expr, bool], bool]:
         return FirstPass(self, at, block).alone_enters

@@ -30,6 +30,7 @@ from torchperf_lint.model.frequency.loop_bodies import (
     speaks_of_dataset,
     trains,
 )
+from torchperf_lint.model.frequency.sampling_guards import names_rare_period, names_training_period
 from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.syntax.iterables import counted, is_listed, stride, walked
@@ -252,7 +253,20 @@ class Loops:
             return any(self.inference.frame_value(function, each).kind is Kind.OPTIMIZER for each in given)
         return func.attr in _STEP and self.inference.frame_value(function, func.value).kind in _STEP_RECEIVERS
 
-    def steps_around(self, branch: ast.If, function: FunctionInfo) -> tuple[bool, bool]:
+    def is_training_period(self, branch: ast.If, function: FunctionInfo) -> bool:
+        """Whether the branch trains, and its test asks for a period of training.
+
+        `if t % train_every == 0: agent.update()`, where the other passes only collect data; or a second network's turn,
+        `if i % n_critic == 0: generator_loss.backward()`, where each pass trains the first one.
+        """
+        trains, trains_elsewhere = self._steps_around(branch, function)
+        if not trains or trains_elsewhere:
+            return trains and not names_rare_period(branch.test)
+        around = self.enclosing(branch)[:1]
+        in_rollout = bool(around) and rollouts.stepped_in(around[0], function) is not None
+        return names_training_period(branch.test, in_rollout=in_rollout)
+
+    def _steps_around(self, branch: ast.If, function: FunctionInfo) -> tuple[bool, bool]:
         """Whether training steps of the pass are in the body of a branch, and whether others are elsewhere."""
         around = next(iter(self.enclosing(branch)), None)
         calls = [record for record, loop in self._training_calls(function) if loop is around]

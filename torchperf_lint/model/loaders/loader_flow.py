@@ -10,6 +10,7 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import loading
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import frameworks
+from torchperf_lint.model.domain.accelerator_tests import asks_about_accelerator
 from torchperf_lint.model.domain.loaders import Route, Samples
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.model.loaders.datasets import Making, places_on_device
@@ -17,7 +18,6 @@ from torchperf_lint.model.loaders.made_up import MadeUp
 from torchperf_lint.model.syntax.code import Vocabulary
 from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, last_name
 from torchperf_lint.model.values.devices import named_device
-from torchperf_lint.model.values.narrowing import asks_about_accelerator
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:

@@ -55,7 +55,7 @@ _ANSWERS = {
     "calls_given": ("callers", "renamed"),
     "defining": ("defined",),
     "files_calling": ("called",),
-    "handing_imported": ("handed", *_LEADS),
+    "handing_imported": ("handed", "named", "defined", *_LEADS),
     "hop": ("imports", "links", "bound"),
     "imported_files": ("imports",),
     "importers": ("imports",),

@@ -130,10 +130,11 @@ class Code:
         """`text` is the text of the index's file."""
         self.index = index
         self._text = text
+        self._parts: dict[str, bool] = {}
 
     def renew(self, text: str) -> None:
         """The text of the file has changed."""
-        self._text = text
+        self._text, self._parts = text, {}
 
     @property
     def functions(self) -> list[FunctionInfo]:
@@ -210,7 +211,13 @@ class Code:
         return name in self.index.handed
 
     def _may_have(self, texts: Iterable[str]) -> bool:
-        return any(text in self._text for text in texts)
+        return any(map(self._has, texts))
+
+    def _has(self, part: str) -> bool:
+        known = self._parts.get(part)
+        if known is None:
+            known = self._parts[part] = part in self._text
+        return known
 
     @property
     def _vocabulary(self) -> Vocabulary:

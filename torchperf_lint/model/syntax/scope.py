@@ -66,7 +66,7 @@ def imported_by_then(name: str, statement: ast.stmt, scope: FunctionInfo, index:
 
     An outer scope of the statement's function is assumed to have run in full, except for what only type checkers see.
     """
-    imports = [each for each in index.places if index.places[each].function is scope and _imports(each, name)]
+    imports = index.note(("imports", scope, name), lambda: _importing(name, scope, index))
     if index.places[statement].function is not scope:
         return not imports or any(not _for_type_checkers(each, index) for each in imports)
     passed = set()
@@ -75,6 +75,11 @@ def imported_by_then(name: str, statement: ast.stmt, scope: FunctionInfo, index:
         passed.add(index.places[current].block_id)
         current = index.places[current].parent
     return any(each.lineno < statement.lineno and index.places[each].block_id in passed for each in imports)
+
+
+def _importing(name: str, scope: FunctionInfo, index: Index) -> list[ast.stmt]:
+    """The statements of a scope that import something under a name."""
+    return [each for each in index.places if index.places[each].function is scope and _imports(each, name)]
 
 
 def _imports(statement: ast.stmt, name: str) -> bool:

@@ -10,6 +10,7 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, torch_api
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import class_unions, registries
+from torchperf_lint.model.domain.accelerator_tests import asks_about_accelerator
 from torchperf_lint.model.domain.provenance import ByName
 from torchperf_lint.model.domain.values import (
     INTEGER,
@@ -90,7 +91,7 @@ class Evaluator:
 
     def leans(self, test: ast.expr) -> bool:
         """Whether the condition tests if (or which) accelerator is used."""
-        return self.inference.index.note(("leans", test), lambda: narrowing.asks_about_accelerator(test))
+        return self.inference.index.note(("leans", test), lambda: asks_about_accelerator(test))
 
     @property
     def placed(self) -> tuple[Because, ...]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import ast
 import functools
-import re
 from typing import TYPE_CHECKING
 
-from torchperf_lint.knowledge.conventions import ACCELERATOR_NAMES, COMPILE_QUESTIONS, EXPORT_QUESTIONS
-from torchperf_lint.model.domain.values import NO_TENSOR, NUMBER, UNKNOWN, Device, Kind, Value, text_names
+from torchperf_lint.knowledge.conventions import COMPILE_QUESTIONS, EXPORT_QUESTIONS
+from torchperf_lint.model.domain.values import NO_TENSOR, NUMBER, UNKNOWN, Device, Kind, Value
 from torchperf_lint.model.syntax.device_tests import device_test
 from torchperf_lint.model.syntax.effects import item_test
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.values.binding import hold
 from torchperf_lint.model.values.fields import as_data
 from torchperf_lint.model.values.tensors import element_of
-from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.frames import Env, Frame
     from torchperf_lint.model.syntax.device_tests import DeviceTest
 
-_ACCELERATOR_NAME = re.compile(ACCELERATOR_NAMES)
-_DENIES = re.compile(r"(^|[._])(no|not|without|disable|skip)_|cpu")
 _INSTANCES = {
     "torch.Tensor": {"tensor"},
     "numpy.ndarray": {"array"},
@@ -71,44 +67,6 @@ def _asks_how_it_runs(path: str) -> bool:
     if owner and owner.partition(".")[0] not in _ASKED_OF:
         return False  # a method of an object: what it traces is unknown
     return bool(EXPORT_QUESTIONS.search(name) or COMPILE_QUESTIONS.search(name))
-
-
-def asks_about_accelerator(test: ast.expr) -> bool:
-    """Whether the condition tests if (or which) accelerator is used."""
-    for node in subtree(test):
-        text = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
-        if text is not None and _ACCELERATOR_NAME.search(text.lower()):
-            return True
-        if isinstance(node, ast.Constant) and text_names(node.value) is Device.CUDA:
-            return True
-    return False
-
-
-def arm_on_accelerator(test: ast.expr) -> str | None:
-    """The field of an `if` whose statements run if an accelerator is used: `body` or `orelse`; None if it asks else."""
-    swapped = {"body": "orelse", "orelse": "body", None: None}
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return swapped[arm_on_accelerator(test.operand)]
-    if isinstance(test, ast.BoolOp):
-        arms = {arm_on_accelerator(each) for each in test.values if asks_about_accelerator(each)}
-        return arms.pop() if len(arms) == 1 else None
-    if not asks_about_accelerator(test):
-        return None
-    if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        names_host, operator = _names_host(test), test.ops[0]
-        if isinstance(operator, (ast.NotEq, ast.IsNot, ast.NotIn)):
-            return "body" if names_host else "orelse"
-        return "orelse" if names_host and not isinstance(operator, (ast.Gt, ast.GtE)) else "body"
-    path = dotted(test.func if isinstance(test, ast.Call) else test) or ""
-    return "orelse" if _DENIES.search(path.lower()) else "body"
-
-
-def _names_host(test: ast.expr) -> bool:
-    """Whether all literals in a comparison stand for the host: `"cpu"`, None, no index or count of devices."""
-    parts = list(subtree(test))
-    named = [each.value for each in parts if isinstance(each, ast.Constant)]
-    is_negative = any(isinstance(each, ast.USub) for each in parts)
-    return bool(named) and all(not each or is_negative or text_names(each) is Device.CPU for each in named)
 
 
 def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, Value], is_call: bool) -> bool | None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import torch_api
+from torchperf_lint.model.domain.accelerator_tests import arm_on_accelerator
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, container, join, join_all
 from torchperf_lint.model.syntax.backward import names_sent_backward, reduced_and_sent_backward
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.values.devices import moved
-from torchperf_lint.model.values.narrowing import arm_on_accelerator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity, Unproven
 from torchperf_lint.idioms import conditions, habits, placing, surroundings
+from torchperf_lint.idioms.caches import fills_table
 from torchperf_lint.idioms.metrics.host_metrics import feeds_host_metric
 from torchperf_lint.idioms.sync.coalesced import is_one_read
 from torchperf_lint.idioms.sync.destinations import goes_to, is_action
+from torchperf_lint.idioms.sync.given import is_given_to_forward
 from torchperf_lint.idioms.sync.helpers import helper_reads, stands_in_reader
 from torchperf_lint.idioms.sync.hosttables import hot_fillings
 from torchperf_lint.idioms.sync.hostwork import worked_on_at_once
@@ -71,11 +73,11 @@ def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
     for site, copied, says in _copies(model):
         hot_path = model.hot_path(site)
         because = model.on_device(copied)
-        if hot_path is None or because is None or _is_deliberate(model, site, hot_path):
+        if hot_path is None or because is None or _is_deliberate(model, site, hot_path) or fills_table(model, site):
             continue
         if not _is_copied(model, copied) or _is_part_of_read(model, site) or _must_be_on_host(model, site, hot_path):
             continue
-        if is_action(model, site, copied, hot_path):
+        if is_action(model, site, copied, hot_path) or is_given_to_forward(model, copied):
             continue
         if any(owns(model, site) for owns in _OTHER_MATTERS):
             continue
@@ -106,14 +108,15 @@ def _copies(model: Model) -> Iterator[tuple[Site, cst.BaseExpression, tuple[Beca
 def _brings_to_host(call: cst.Call) -> bool:
     name = shape.method_name(call)
     if name == "to":
-        place = shape.argument(call, "device", 0)
-        return isinstance(place, cst.SimpleString) and place.evaluated_value == "cpu"
+        place, later = shape.argument(call, "device", 0), shape.argument(call, "non_blocking")
+        waits = not (isinstance(later, cst.BaseExpression) and shape.is_literal(later, "True"))
+        return waits and isinstance(place, cst.SimpleString) and place.evaluated_value == "cpu"
     return name in ("cpu", "numpy", "tolist") and not (name == "cpu" and call.args)
 
 
 def _is_deliberate(model: Model, site: Site, hot_path: HotPath) -> bool:
-    """Whether a module's `forward` works on the host, or a branch serves programs that keep their data there."""
-    return hot_path.function in ("forward", "backward") or conditions.chosen_for_device(model, site)
+    """Whether an autograd function works on the host, or a branch serves programs that keep their data there."""
+    return hot_path.function == "backward" or conditions.chosen_for_device(model, site)
 
 
 def _is_copied(model: Model, receiver: cst.BaseExpression) -> bool:
