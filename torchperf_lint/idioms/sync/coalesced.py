@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Edit, Fix, Safety
+from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
 from torchperf_lint.idioms import evaluating, placing, surroundings, writes
+from torchperf_lint.idioms.scripting import judged_at
 from torchperf_lint.idioms.sync import scalars
 from torchperf_lint.idioms.sync.bound import read_where_needed
 from torchperf_lint.idioms.sync.delays import Delayed, delayed, relies_on_waits
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 from torchperf_lint.idioms.sync.waiting import care_of, statements_around
+from torchperf_lint.idioms.written_helpers import ITEMS, defined
 from torchperf_lint.model import bounds
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import dotted
 from torchperf_lint.syntax import cst, edits, shape
 from torchperf_lint.syntax.tree import subtree
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from torchperf_lint.idioms.sync.scalars import Scalar
     from torchperf_lint.idioms.sync.waiting import Care, Statements
     from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.handles import FunctionInfo
 
 TITLE = "read the numbers of the step at once"
 ASSUMES = "each has one element and no dimension, and all lie on one device"
@@ -31,6 +35,8 @@ _BOUNDS = frozenset("min max amin amax".split())
 _BOUNDS_OF_TORCH = frozenset(f"torch.{name}" for name in _BOUNDS)
 _SPREAD = ("DTensor", "loss_parallel", "parallelize_module", "fully_shard", "distribute_tensor")
 """Names in files where a loss may not be a plain tensor."""
+_OF_HELPER = ("all", "any", "dict", "len", "list", "type", "zip")
+"""Builtins that the helper uses."""
 _NOT_ALIKE = (*_SPREAD, "complex", "fft")
 """The same, or where it may be complex."""
 
@@ -248,17 +254,27 @@ def _one_dict(model: Model, entries: cst.Dict, reads: list[HostRead]) -> Iterato
         if not 1 < len(members) <= bounds.MOST_READ_AT_ONCE:
             continue
         names = [surroundings.new_name(model, function, hint(read)) for read, _ in members]
-        tree = members[0][0].site.tree
+        tree, first = members[0][0].site.tree, members[0][0].site
         tensors = ", ".join(edits.text_of(tree, read.tensor) for read, _ in members)
+        grade = safety(model, members[0][0], [scalar for _, scalar in members])
+        plain = _is_the_statement(model, entries, reads) and not any(read.by_helper for read, _ in members)
+        # Where nothing shows that the tensors are alike, the program sees for itself.
+        asks = plain and grade is not Safety.SAFE and all(read.reader == "item" for read, _ in members)
+        helper = defined(model, ITEMS, torch, model.statement_of(first.node)) if asks else None
+        asks = helper is not None and all(map(model.keeps_builtin, _OF_HELPER))
+        one = f"{ITEMS.name}([{tensors}])" if asks else f"{torch}.stack([{tensors}]).tolist()"
         changed = edits.together(
-            edits.line_before(tree, f"{', '.join(names)} = {torch}.stack([{tensors}]).tolist()"),
+            *([helper] if asks else []),
+            edits.line_before(tree, f"{', '.join(names)} = {one}"),
             *(edits.replace(tree, read.site.node, name) for (read, _), name in zip(members, names, strict=True)),
         )
-        if changed is not None:
-            grade = safety(model, members[0][0], [scalar for _, scalar in members])
-            plain = _is_the_statement(model, entries, reads) and not any(read.by_helper for read, _ in members)
-            grade = grade if plain else Safety.UNSAFE
-            yield from ((read.site.start, Fix(TITLE, grade, changed, ASSUMES)) for read, _ in members)
+        if changed is None:
+            continue
+        fix: Fix | NoFix = Fix(TITLE, grade if plain else Safety.UNSAFE, changed, ASSUMES)
+        if asks:
+            fix = judged_at(model, first, Fix(TITLE, Safety.SAFE, changed))
+        if isinstance(fix, Fix):
+            yield from ((read.site.start, fix) for read, _ in members)
 
 
 def _writes(model: Model, entries: cst.Dict, reads: list[HostRead]) -> bool:
@@ -298,17 +314,33 @@ def hint(read: HostRead) -> str:
 
 
 def _is_the_statement(model: Model, entries: cst.Dict, reads: list[HostRead]) -> bool:
-    """Whether `name = {...}` evaluates nothing that could change a tensor before it is read."""
-    given = model.parent(entries)
-    if not isinstance(given, cst.Assign) or not all(isinstance(each.target, cst.Name) for each in given.targets):
+    """Whether what the statement evaluates before the dict is complete only computes.
+
+    That is `name = {...}`, `return {...}` or `log.update({...})`.
+    """
+    meaning, function = model.ast_of(entries), model.function_of(reads[0].site)
+    around = None if meaning is None else function.parents[meaning]
+    if isinstance(around, ast.Call):
+        owner = around.func.value if isinstance(around.func, ast.Attribute) else around.func
+        if around.args[:1] != [meaning] or dotted(owner) is None:
+            return False
+        if not evaluating.only_computes(model, function, owner):
+            return False
+        around = function.parents[around]
+    if not isinstance(meaning, ast.Dict) or not isinstance(around, (ast.Assign, ast.Return, ast.Expr)):
         return False
-    plain = (cst.Name, cst.Integer, cst.Float, cst.SimpleString)
-    elements = [each for each in entries.elements if isinstance(each, cst.DictElement)]
-    read_here = {id(read.site.node) for read in reads}
-    return len(elements) == len(entries.elements) and all(
-        isinstance(each.key, plain) and (isinstance(each.value, plain) or id(each.value) in read_here)
-        for each in elements
-    )
+    read_here = {model.ast_of(read.site.node) for read in reads}
+    parts = [*meaning.keys, *(each for each in meaning.values if each not in read_here)]
+    return all(each is not None and _is_plain_part(model, function, each) for each in parts)
+
+
+def _is_plain_part(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether an expression only computes; a text may show what is no object of the project: `f"loss/{rank}"`."""
+    if isinstance(node, ast.JoinedStr):
+        shown = [each.value for each in node.values if isinstance(each, ast.FormattedValue)]
+        kinds = {model.value_in(function, each).kind for each in shown}
+        return Kind.INSTANCE not in kinds and all(evaluating.only_computes(model, function, each) for each in shown)
+    return evaluating.only_computes(model, function, node)
 
 
 def reads_plainly(model: Model, read: HostRead) -> bool:
