@@ -93,7 +93,9 @@ def outside_torchscript(
 def _is_shown(model: Model, function: FunctionInfo, asked: frozenset[FunctionInfo]) -> bool:
     if any(isinstance(each, ast.Attribute) and each.attr == "is_scripting" for each in function.nodes):
         return True
-    if any(map(_marks, function.decorators)) or (function.cls is not None and _is_marked(model, function.cls)):
+    if any(_marks(each) or _is_script(model, function, each) for each in function.decorators):
+        return True
+    if function.cls is not None and _is_marked(model, function.cls):
         return True
     if any(_is_given(model, function, each) for near in model.with_neighbours for each in near.calls_named("script")):
         return True
@@ -104,6 +106,11 @@ def _is_shown(model: Model, function: FunctionInfo, asked: frozenset[FunctionInf
 def _marks(decorator: ast.expr) -> bool:
     """`@torch.jit.script`, `@torch.jit.export`, `@compile_mode("script")`."""
     return last_name(decorator.func if isinstance(decorator, ast.Call) else decorator) in _MARKS
+
+
+def _is_script(model: Model, function: FunctionInfo, decorator: ast.expr) -> bool:
+    """Whether a name at the top of the file is `torch.jit.script`: `@compiled`."""
+    return isinstance(decorator, ast.Name) and model.home(function).value_at_top(decorator.id).ref == "torch.jit.script"
 
 
 def _is_marked(model: Model, cls: ClassInfo) -> bool:
@@ -126,7 +133,11 @@ def _is_given(model: Model, function: FunctionInfo, record: CallRecord) -> bool:
     given = model.home(record.function).value_in(record.function, record.call.args[0])
     if given.function is function:
         return True
-    return given.cls is not None and function.cls is not None and function.cls in model.lineage(given.cls)
+    if given.cls is None or function.cls is None:
+        return False
+    # What a module has as its parts, TorchScript compiles as well.
+    both_modules = model.makes_modules(given.cls) and model.makes_modules(function.cls)
+    return both_modules or function.cls in model.lineage(given.cls)
 
 
 def _is_refused(model: Model, function: FunctionInfo) -> bool:

@@ -29,7 +29,7 @@ _LAY_OUT = frozenset(f"builtins.{name}" for name in ("list", "tuple", "dict", "s
 _SEQUENCES = frozenset({"list", "List", "tuple", "Tuple", "Sequence", "dict", "Dict", "Mapping", "Tensor", "ndarray"})
 _ASKS = frozenset({"builtins.isinstance", "builtins.len", "torch.is_tensor"})
 _READ = frozenset({"item", "tolist", "cpu", "numpy", "float", "int", "bool"})
-_DRAWS = frozenset(
+DRAWS = frozenset(
     "bernoulli multinomial normal poisson dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout "
     "gumbel_softmax rrelu scaled_dot_product_attention fractional_max_pool2d fractional_max_pool3d rand randn randint "
     "randperm rand_like randn_like randint_like".split()
@@ -45,7 +45,7 @@ def computes(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     if isinstance(node, ast.Call) and model.value_in(function, node.func).ref in _ASKS:
         return not node.keywords and all(computes(model, function, each) for each in node.args)
     calls = (each for each in subtree(node) if isinstance(each, ast.Call))
-    if any(last_name(each.func) in _DRAWS for each in calls):
+    if any(last_name(each.func) in DRAWS for each in calls):
         return False
     return evaluating.only_computes(model, function, node)
 

@@ -13,10 +13,11 @@ from torchperf_lint.idioms.sync.bound import read_where_needed
 from torchperf_lint.idioms.sync.delays import Delayed, delayed, relies_on_waits
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 from torchperf_lint.idioms.sync.waiting import care_of, statements_around
+from torchperf_lint.idioms.walked_twice import DRAWS
 from torchperf_lint.idioms.written_helpers import ITEMS, defined
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.handles import dotted
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax import cst, edits, shape
 from torchperf_lint.syntax.tree import subtree
 
@@ -321,16 +322,19 @@ def _is_the_statement(model: Model, entries: cst.Dict, reads: list[HostRead]) ->
     meaning, function = model.ast_of(entries), model.function_of(reads[0].site)
     around = None if meaning is None else function.parents[meaning]
     if isinstance(around, ast.Call):
-        owner = around.func.value if isinstance(around.func, ast.Attribute) else around.func
-        if around.args[:1] != [meaning] or dotted(owner) is None:
+        if around.args[:1] != [meaning] or dotted(around.func) is None:
             return False
-        if not evaluating.only_computes(model, function, owner):
+        if not evaluating.only_computes(model, function, around.func):
             return False
         around = function.parents[around]
     if not isinstance(meaning, ast.Dict) or not isinstance(around, (ast.Assign, ast.Return, ast.Expr)):
         return False
     read_here = {model.ast_of(read.site.node) for read in reads}
     parts = [*meaning.keys, *(each for each in meaning.values if each not in read_here)]
+    if any(last_name(each.func) in DRAWS for each in subtree(meaning) if isinstance(each, ast.Call)):
+        return False  # what is drawn depends on the order
+    if isinstance(model.place_of(model.statement_of(entries)).parent, ast.ClassDef):
+        return False  # its names become attributes of the class
     return all(each is not None and _is_plain_part(model, function, each) for each in parts)
 
 
@@ -340,6 +344,9 @@ def _is_plain_part(model: Model, function: FunctionInfo, node: ast.expr) -> bool
         shown = [each.value for each in node.values if isinstance(each, ast.FormattedValue)]
         kinds = {model.value_in(function, each).kind for each in shown}
         return Kind.INSTANCE not in kinds and all(evaluating.only_computes(model, function, each) for each in shown)
+    taken = [each.value for each in subtree(node) if isinstance(each, ast.Subscript)]
+    if any(model.value_in(function, each).cls is not None for each in taken):
+        return False  # an object's own `__getitem__`
     return evaluating.only_computes(model, function, node)
 
 

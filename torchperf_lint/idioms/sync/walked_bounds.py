@@ -24,9 +24,15 @@ if TYPE_CHECKING:
     _Walk = ast.For | ast.comprehension
 
 _TITLE = "read all of them at once, before the loop"
-_ASSUMES = "`{name}` has one dimension and holds integers, and nothing writes to it while the loop runs"
+_ASSUMES = "`{name}` is a vector of int64 before the loop, and nothing writes to it or binds it while the loop runs"
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
+_DISPLAYS = (*_COMPREHENSIONS, ast.GeneratorExp)
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
+_WHOLE = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv)
+_PASSES_ON = (
+    *(ast.Call, ast.keyword, ast.Starred, ast.Tuple, ast.List, ast.BinOp, ast.UnaryOp),
+    *(ast.Attribute, ast.Subscript),
+)
 _ARITHMETIC = (ast.BinOp, ast.UnaryOp)
 
 
@@ -69,15 +75,36 @@ def _by_item(model: Model, function: FunctionInfo, node: ast.expr) -> Fix | None
     around = _around(function, walk)
     if walked is None or around is None or not _holds_numbers(model, function, walked, around):
         return None
-    uses = [each for each in _inside(around) if isinstance(each, ast.Name) and each.id == node.id]
+    names = (each for each in function.nodes if isinstance(each, ast.Name) and each.id == node.id)
+    scope = _scope(function, node)
+    uses = [each for each in names if _scope(function, each) is scope]
     loads = [each for each in uses if isinstance(each.ctx, ast.Load)]
-    if len(uses) != len(loads) + 1 or not all(_is_number(model, function, each) for each in loads):
+    inside = set(_inside(around))
+    if len(uses) != len(loads) + 1 or not all(each in inside and _is_number(model, function, each) for each in loads):
         return None
     at = model.site_at(walked, around[0])
     edit = None if at is None else edits.replace(at.tree, at.node, f"{edits.postfix(at.tree, at.node)}.tolist()")
     if edit is None:
         return None
-    return Fix(_TITLE, _grade(model, function, walked), (edit,), _ASSUMES.format(name=ast.unparse(walked)))
+    return Fix(_TITLE, Safety.UNSAFE, (edit,), _ASSUMES.format(name=ast.unparse(walked)))
+
+
+def _scope(function: FunctionInfo, node: ast.Name) -> ast.AST:
+    """The display that binds a name as the name of its walk, or the function."""
+    below: ast.AST = node
+    first = None
+    while below is not function.node:
+        above = function.parents[below]
+        if isinstance(above, ast.comprehension):
+            first = above if below is above.iter else None  # the first walk's tensor is evaluated outside
+        elif isinstance(above, _DISPLAYS) and above.generators[0] is not first and _binds(above, node.id):
+            return above
+        below = above
+    return function.node
+
+
+def _binds(display: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, name: str) -> bool:
+    return any(name in names_in(each.target) for each in display.generators)
 
 
 def _walked(target: ast.expr, walked: ast.expr, name: str) -> ast.expr | None:
@@ -99,9 +126,9 @@ def _is_number(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     """Whether a use is a size, a bound, or arithmetic for one: there a number is what an element of a tensor is."""
     parent = function.parents.get(node)
     if isinstance(parent, ast.BinOp):
-        other = parent.right if parent.left is node else parent.left
-        is_plain = model.value_in(function, other).kind is Kind.NUMBER or model.value_in(function, other).is_tensor
-        return is_plain and _is_number(model, function, parent)
+        other = model.value_in(function, parent.right if parent.left is node else parent.left)
+        is_whole = (other.kind is Kind.NUMBER or other.is_tensor) and (other.dtype or "").startswith("int")
+        return is_whole and isinstance(parent.op, _WHOLE) and _is_number(model, function, parent)
     if isinstance(parent, ast.UnaryOp):
         return _is_number(model, function, parent)
     return is_size(model, function, node)
@@ -134,7 +161,7 @@ def _by_index(model: Model, function: FunctionInfo, node: ast.expr) -> Fix | Non
     )
     if changed is None:
         return None
-    return Fix(_TITLE, _grade(model, function, node.value), changed, _ASSUMES.format(name=ast.unparse(node.value)))
+    return Fix(_TITLE, Safety.UNSAFE, changed, _ASSUMES.format(name=ast.unparse(node.value)))
 
 
 # -- both -----------------------------------------------------------------------------------------------------------
@@ -162,7 +189,11 @@ def _around(function: FunctionInfo, walk: _Walk) -> tuple[ast.stmt, ast.AST] | N
     if not isinstance(display, _COMPREHENSIONS) or display.generators[0] is not walk or walk.is_async:
         return None
     statement = _statement(function, display)
-    return (statement, display) if isinstance(statement, _SIMPLE) else None
+    above = function.parents[display]
+    while isinstance(above, _PASSES_ON):  # not later, perhaps, or in each pass of another one
+        above = function.parents[above]
+    binds = any(isinstance(each, ast.NamedExpr) for each in subtree(statement))
+    return (statement, display) if above is statement and isinstance(statement, _SIMPLE) and not binds else None
 
 
 def _statement(function: FunctionInfo, node: ast.AST) -> ast.stmt:
@@ -182,22 +213,19 @@ def _holds_numbers(model: Model, function: FunctionInfo, node: ast.expr, around:
         return False
     names = (each for each in _inside(around) if isinstance(each, (ast.Name, ast.Attribute)))
     stored = {dotted(each) for each in names if isinstance(each.ctx, ast.Store)}
-    if not stored.isdisjoint({path, path.partition(".")[0]}) or _may_be_none(function, path):
+    if not stored.isdisjoint({path, path.partition(".")[0]}) or _may_be_none(model, function, path):
         return False
     body = around[0].body if isinstance(around[0], ast.For) and around[0] is around[1] else [around[0]]
     return not writes.may_write(model, function, [node], body)
 
 
-def _may_be_none(function: FunctionInfo, path: str) -> bool:
-    """Whether the function asks if it is None, or is a parameter that is by default."""
+def _may_be_none(model: Model, function: FunctionInfo, path: str) -> bool:
+    """Whether the function asks if it is None or binds it to that, or it is a parameter that is so by default."""
+    bound = model.all_bindings(function, path)
+    if any(isinstance(each, ast.Constant) for each in bound):
+        return True
     default = function.defaults.get(path)
     if isinstance(default, ast.Constant) and default.value is None:
         return True
     asked = (each for each in function.nodes if isinstance(each, ast.Compare))
     return any(dotted(each.left) == path and isinstance(each.ops[0], (ast.Is, ast.IsNot)) for each in asked)
-
-
-def _grade(model: Model, function: FunctionInfo, node: ast.expr) -> Safety:
-    value = model.value_in(function, node)
-    is_plain = value.is_tensor and value.vector is True and (value.dtype or "").startswith(("int", "uint"))
-    return Safety.SAFE if is_plain and isinstance(node, ast.Name) and not model.may_be_traced else Safety.UNSAFE

@@ -23,6 +23,10 @@ _PASSES_OF_A_STEP = 8
 """A literal number of passes up to this is a part of one step: a refinement, not a generation."""
 _NO_INFERENCE = frozenset({"forward", "__init__"})
 _EVALUATION = re.compile(r"(^|_)(eval|evaluate|evaluation|validate|validation|test|predict|infer|inference)(_|$)")
+_NO_DATA = frozenset(
+    "case cases cfg config epoch fold key lr mode name phase scale seed size split stage step t task".split()
+)
+"""Names for items that are none of a data set, and few."""
 _WITHOUT_GRADIENTS = frozenset({"no_grad", "inference_mode"})
 
 
@@ -48,7 +52,9 @@ def about_items(loop: Loop, function: FunctionInfo) -> list[CallRecord]:
     """
     if not isinstance(loop, ast.For) or function.name in _NO_INFERENCE or not _evaluates(function):
         return []
-    if counted(loop.iter) is not None or is_listed(loop.iter, function):
+    if counted(loop.iter) is not None or is_listed(loop.iter, function) or dotted(loop.iter) in function.defaults:
+        return []
+    if not _NO_DATA.isdisjoint(_names_in(loop.target)):
         return []
     made, walked = made_of_item(loop), _names_in(loop.target)
     direct = [record for record in function.calls_made if record.place.loops()[:1] == [loop]]

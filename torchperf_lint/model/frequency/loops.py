@@ -30,7 +30,7 @@ from torchperf_lint.model.frequency.loop_bodies import (
     speaks_of_dataset,
     trains,
 )
-from torchperf_lint.model.frequency.sampling_guards import names_rare_period, names_training_period
+from torchperf_lint.model.frequency.sampling_guards import names_training_period, names_turn
 from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.syntax.iterables import counted, is_listed, stride, walked
@@ -261,7 +261,7 @@ class Loops:
         """
         trains, trains_elsewhere = self._steps_around(branch, function)
         if not trains or trains_elsewhere:
-            return trains and not names_rare_period(branch.test)
+            return trains and names_turn(branch.test)
         around = self.enclosing(branch)[:1]
         in_rollout = bool(around) and rollouts.stepped_in(around[0], function) is not None
         return names_training_period(branch.test, in_rollout=in_rollout)

@@ -35,7 +35,8 @@ _ROLLOUT_PERIOD = re.compile(
 )
 _SHORT_PERIOD = 16
 """A literal period up to this is one of training, in a loop that steps an environment or trains something else."""
-_RARE_PERIOD = re.compile(r"(^|_)(log|print|eval|val|valid|test|save|sample|display|vis|report|check|plot|probe|epoch)")
+_TURN = re.compile(r"critic|disc|(^|_)(gen|generator|actor|policy|target)(_|$)|(^|_)[dg]_(steps|iters)$|delay|ratio$")
+"""Names of periods in which one of several networks has its turn."""
 _FLAG = re.compile(
     r"^(should_|do_|need_|need|is_log|is_print|time_to_|to_log|will_|must_|log_now|log_this|print_)"
     r"|every_n|_every$|(^|_)(verbose|debug|debugging|debug_loss|visualize|end_of_epoch|is_last_batch|last_batch|should_log|should_stop)$"
@@ -123,15 +124,21 @@ def names_training_period(test: ast.expr, *, in_rollout: bool) -> bool:
     return any(map(wanted.search, names)) or (in_rollout and _asks_for_short_period(test))
 
 
-def names_rare_period(test: ast.expr) -> bool:
-    """Whether the test names a period that is none of training, the time to show or check something, or a long one."""
-    names = [last_name(node) or "" for node in subtree(test) if isinstance(node, (ast.Name, ast.Attribute))]
-    constants = [node.value for node in subtree(test) if isinstance(node, ast.Constant)]
-    names += [each for each in constants if isinstance(each, str)]
-    if any(type(each) is int and each > _SHORT_PERIOD for each in constants):
-        return True
-    is_rare = any(_RARE_PERIOD.search(each) or _PERIOD.search(each) for each in names)
-    return is_rare and not any(map(_TRAINING_PERIOD.search, names))
+def names_turn(test: ast.expr) -> bool:
+    """Whether the test asks for a network's turn in every few passes: `i % n_critic == 0`, `step % 5 == 0`."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        left: ast.expr = test.operand
+    elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
+        left = test.left
+    else:
+        return False
+    if not isinstance(left, ast.BinOp) or not isinstance(left.op, ast.Mod):
+        return False
+    period = left.right.slice if isinstance(left.right, ast.Subscript) else left.right
+    if isinstance(period, ast.Constant) and type(period.value) is int:
+        return 1 < period.value <= _SHORT_PERIOD
+    name = period.value if isinstance(period, ast.Constant) else dotted(period)
+    return isinstance(name, str) and _TURN.search(name.rpartition(".")[2]) is not None
 
 
 def _asks_for_short_period(test: ast.expr) -> bool:
