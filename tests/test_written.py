@@ -52,9 +52,12 @@ def test_lines_that_wait_count_and_those_with_a_finding_are_found(script: Module
         line(6, 1.0, via="lib\\torch\\serialization.py"),
         line(7, 1.0, via="lib/torch/functional.py"),
     ]
-    report = {"loops": [{"lines": known[:1]}, {"lines": [*known[1:], *own]}], "not_seen": [{}, {}]}
+    report = {
+        "loops": [{"lines": known[:1]}, {"lines": [*known[1:], *own]}],
+        "not_seen": [{"cost": None}, {"cost": {"loses": "wait"}}, {}],
+    }
     row = script.row_of("a/b", report, tmp_path)
-    assert row == ("a/b", 6, 1, 5.75, 2.0, 2, 5, 1, 2, 2.25)
+    assert row == ("a/b", 6, 1, 5.75, 2.0, 3, 5, 1, 2, 2.25, 1)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
