@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
+from torchperf_lint.engine.findings import Edit, Fix, Safety
 from torchperf_lint.idioms import evaluating, placing, surroundings, writes
 from torchperf_lint.idioms.scripting import judged_at
 from torchperf_lint.idioms.sync import scalars
@@ -40,6 +40,8 @@ _OF_HELPER = ("all", "any", "dict", "len", "list", "type", "zip")
 """Builtins that the helper uses."""
 _NOT_ALIKE = (*_SPREAD, "complex", "fft")
 """The same, or where it may be complex."""
+_OPERATORS = (ast.Subscript, ast.BinOp, ast.UnaryOp, ast.Compare)
+"""What an object of the project may have code of its own for."""
 
 
 def may_differ(model: Model) -> bool:
@@ -103,12 +105,14 @@ def _fixes(model: Model) -> Iterator[tuple[int, Fix]]:
         members = [_Member(each, *known) for each in _delayed(model, reads) if (known := kind_of(model, each.read))]
         for group in _groups(model, members) if len(members) > 1 else ():
             fix = _one_read(model, group)
-            if fix is not None:
-                yield from ((member.later.read.site.start, fix) for member in group)
+            judged = None if fix is None else judged_at(model, group[0].later.read.site, fix)
+            if isinstance(judged, Fix):
+                yield from ((member.later.read.site.start, judged) for member in group)
     for several, reads in beside:
         fix = _one_tuple(model, several, reads)
-        if fix is not None:
-            yield from ((read.site.start, fix) for read in reads)
+        judged = None if fix is None else judged_at(model, reads[0].site, fix)
+        if isinstance(judged, Fix):
+            yield from ((read.site.start, judged) for read in reads)
     for entries, reads in in_dict:
         yield from _one_dict(model, entries, reads)
 
@@ -271,9 +275,8 @@ def _one_dict(model: Model, entries: cst.Dict, reads: list[HostRead]) -> Iterato
         )
         if changed is None:
             continue
-        fix: Fix | NoFix = Fix(TITLE, grade if plain else Safety.UNSAFE, changed, ASSUMES)
-        if asks:
-            fix = judged_at(model, first, Fix(TITLE, Safety.SAFE, changed))
+        made = Fix(TITLE, grade if plain else Safety.UNSAFE, changed, ASSUMES)
+        fix = judged_at(model, first, Fix(TITLE, Safety.SAFE, changed) if asks else made)
         if isinstance(fix, Fix):
             yield from ((read.site.start, fix) for read, _ in members)
 
@@ -341,12 +344,15 @@ def _is_the_statement(model: Model, entries: cst.Dict, reads: list[HostRead]) ->
 def _is_plain_part(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     """Whether an expression only computes; a text may show what is no object of the project: `f"loss/{rank}"`."""
     if isinstance(node, ast.JoinedStr):
-        shown = [each.value for each in node.values if isinstance(each, ast.FormattedValue)]
+        fields = [each for each in node.values if isinstance(each, ast.FormattedValue)]
+        shown = [each.value for each in fields]
         kinds = {model.value_in(function, each).kind for each in shown}
-        return Kind.INSTANCE not in kinds and all(evaluating.only_computes(model, function, each) for each in shown)
-    taken = [each.value for each in subtree(node) if isinstance(each, ast.Subscript)]
-    if any(model.value_in(function, each).cls is not None for each in taken):
-        return False  # an object's own `__getitem__`
+        specs = [each.format_spec for each in fields if each.format_spec is not None]
+        plain = Kind.INSTANCE not in kinds and all(_is_plain_part(model, function, each) for each in specs)
+        return plain and all(evaluating.only_computes(model, function, each) for each in shown)
+    taken = [each for part in subtree(node) if isinstance(part, _OPERATORS) for each in ast.iter_child_nodes(part)]
+    if any(isinstance(each, ast.expr) and model.value_in(function, each).cls is not None for each in taken):
+        return False  # an object's own `__getitem__` or `__add__`
     return evaluating.only_computes(model, function, node)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Fix, Safety
 from torchperf_lint.idioms import placing, surroundings, writes
+from torchperf_lint.idioms.scripting import judged_at
 from torchperf_lint.idioms.sync import coalesced, scalars
 from torchperf_lint.idioms.sync.bound import read_where_needed
 from torchperf_lint.idioms.sync.delays import relies_on_waits
@@ -57,8 +58,9 @@ def _fixes(model: Model) -> Iterator[tuple[int, Fix]]:
         blocks.setdefault(each.place.block_id, []).append(each)
     for several in blocks.values():
         for group in _groups(model, several):
-            fix = _at_once(model, group)
-            if fix is not None:
+            made = _at_once(model, group)
+            fix = None if made is None else judged_at(model, group[0].read.site, made)
+            if isinstance(fix, Fix):
                 yield from ((each.read.site.start, fix) for each in group)
 
 
