@@ -6,7 +6,6 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.torch_api import METADATA_ATTRIBUTES
-from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import names_in
 
@@ -19,36 +18,40 @@ if TYPE_CHECKING:
 def is_given_to_forward(model: Model, node: cst.BaseExpression) -> bool:
     """Whether an expression in a module's `forward` is computed from its arguments alone, without the module."""
     function, meaning = model.function_of(model.site(node)), model.ast_of(node)
-    return function.name == "forward" and meaning is not None and _is_given(model, function, meaning, 0)
+    return function.name == "forward" and meaning is not None and _is_given(model, function, meaning, set())
 
 
-def _is_given(model: Model, function: FunctionInfo, node: ast.expr, depth: int) -> bool:
+def _is_given(model: Model, function: FunctionInfo, node: ast.expr, asked: set[str]) -> bool:
+    """The same for a part; of the names that are `asked` already, none was found to be anything else."""
     if isinstance(node, ast.Name):
-        if node.id == function.self_name or depth > bounds.MOST_TO_SHOWN:
+        if node.id in asked:
+            return True
+        asked.add(node.id)
+        if node.id == function.self_name:
             return False
         if model.value_in(function, node).kind is Kind.LIBRARY:
             return True
         bound = [*model.all_bindings(function, node.id), *_taken_apart(function, node.id)]
         if not bound and node.id not in function.parameter_names:
             return False
-        return all(_is_given(model, function, each, depth + 1) for each in bound)
-    if isinstance(node, ast.IfExp):
-        return all(_is_given(model, function, each, depth) for each in (node.body, node.orelse))
-    if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
-        return all(_is_given(model, function, each, depth) for each in (node.elt, node.generators[0].iter))
+        return all(_is_given(model, function, each, asked) for each in bound)
     if isinstance(node, ast.Constant):
         return True
     if isinstance(node, (ast.Attribute, ast.Subscript)):
         is_metadata = isinstance(node, ast.Attribute) and node.attr in METADATA_ATTRIBUTES
-        return is_metadata or _is_given(model, function, node.value, depth)
-    if isinstance(node, (ast.List, ast.Tuple)):
-        return all(_is_given(model, function, each, depth) for each in node.elts)
-    if isinstance(node, (ast.BinOp, ast.Compare, ast.UnaryOp)):
-        parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
-        return all(_is_given(model, function, each, depth) for each in parts)
+        return is_metadata or _is_given(model, function, node.value, asked)
     if isinstance(node, ast.Call):
-        return _is_call_on_given(model, function, node, depth)
-    return False
+        parts = _parts_of_call(model, function, node)
+    elif isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
+        parts = [node.elt, node.generators[0].iter]
+    elif isinstance(node, ast.IfExp):
+        parts = [node.body, node.orelse]
+    elif isinstance(node, (ast.List, ast.Tuple, ast.BinOp, ast.BoolOp, ast.Compare, ast.UnaryOp)):
+        parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
+    else:
+        return False
+    is_made_here = isinstance(node, ast.Call) and not parts
+    return not is_made_here and all(_is_given(model, function, each, asked) for each in parts)
 
 
 def _taken_apart(function: FunctionInfo, name: str) -> list[ast.expr]:
@@ -64,10 +67,11 @@ def _taken_apart(function: FunctionInfo, name: str) -> list[ast.expr]:
     return found
 
 
-def _is_call_on_given(model: Model, function: FunctionInfo, call: ast.Call, depth: int) -> bool:
+def _parts_of_call(model: Model, function: FunctionInfo, call: ast.Call) -> list[ast.expr]:
+    """What a function of a library, or a method of a library's object, computes with; nothing for other calls."""
     called = model.value_in(function, call.func)
     given = [*call.args, *(each.value for each in call.keywords)]
     if called.kind is Kind.LIBRARY:
-        return bool(given) and all(_is_given(model, function, each, depth) for each in given)
+        return given
     is_method = called.kind is Kind.METHOD and called.function is None and isinstance(call.func, ast.Attribute)
-    return is_method and _is_given(model, function, call.func.value, depth)  # type: ignore[attr-defined]
+    return [call.func.value, *given] if is_method else []  # type: ignore[attr-defined]

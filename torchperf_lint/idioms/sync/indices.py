@@ -12,8 +12,9 @@ from torchperf_lint.idioms.layout import has_own_elements, is_written_through
 from torchperf_lint.idioms.scripting import may_be_scripted
 from torchperf_lint.idioms.sync.indexing import Use
 from torchperf_lint.idioms.sync.places import may_be_number
+from torchperf_lint.idioms.sync.sizes import is_length
 from torchperf_lint.idioms.transfer import pinned_copies
-from torchperf_lint.idioms.transfer.construction import built_on_host, is_pure
+from torchperf_lint.idioms.transfer.construction import built_on_host, counts_alike, is_pure
 from torchperf_lint.idioms.transfer.uploads import makes_on_device
 from torchperf_lint.idioms.written_helpers import SENT, defined
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
@@ -76,6 +77,10 @@ def _sent(model: Model, indexed: Indexed, subscript: cst.Subscript, on_host: lis
         defined(model, SENT, torch, model.statement_of(indexed.site.node)),
     ]
     for node in on_host:
+        there = _counted_there(model, indexed, node, owner)
+        if there is not None:
+            changed.append(there)
+            continue
         places = _as_places(model, indexed, node, torch)
         if places is None or shape.binds_or_defers(node) or edits.has_comment(tree, node):
             return None
@@ -142,24 +147,38 @@ def _is_on_host(model: Model, indexed: Indexed, part: ast.expr) -> bool:
 def _made_there(
     model: Model, indexed: Indexed, subscript: cst.Subscript, on_host: list[cst.BaseExpression]
 ) -> Fix | NoFix:
-    """Give the indices' factory the device of the tensor that they index."""
+    """Make all indices on the device of the tensor that they index."""
     owner = _whole(model, subscript.value)
     again = evaluating.written_twice(model, owner)
     if again is None or not is_pure(model, owner) or not model.value(owner).is_tensor:
         return NoFix.DEVICE_NOT_AT_HAND
-    changed: list[tuple[Edit, ...] | None] = []
-    for node in on_host:
-        built = built_on_host(model, node)
-        if built is None or built.ref != "torch.arange":
-            return NoFix.FORM
-        if not (model.value(built.call).dtype or "").startswith("int"):
-            return NoFix.DTYPE_UNKNOWN
-        device = f"device={edits.text_of(indexed.site.tree, owner)}.device"
-        changed.append(edits.add_argument(indexed.site.tree, built.call, device))
+    changed = [_counted_there(model, indexed, node, owner) for node in on_host]
+    if None in changed:
+        return NoFix.FORM
     together = edits.together(*changed)
     # In a traced graph the device would be a constant.
     grade = Safety.UNSAFE if model.may_be_traced else again
     return NoFix.NO_ROOM if together is None else Fix("make the indices on the device", grade, together)
+
+
+def _counted_there(
+    model: Model, indexed: Indexed, node: cst.BaseExpression, owner: cst.BaseExpression
+) -> tuple[Edit, ...] | None:
+    """`torch.arange(n, device=x.device)` for `torch.arange(n)`, and for `range(n)` where n is a length."""
+    tree = indexed.site.tree
+    device = f"device={edits.text_of(tree, owner)}.device"
+    built = built_on_host(model, node)
+    if built is not None:
+        return edits.add_argument(tree, built.call, device) if counts_alike(model, built) else None
+    torch, meaning = model.name_of("torch", indexed.site), model.ast_of(node)
+    counted = meaning.args if isinstance(meaning, ast.Call) and len(meaning.args) == 1 else []
+    if torch is None or not isinstance(node, cst.Call) or model.value(node).ref != "range":
+        return None
+    if not any(is_length(model, indexed.function, each) for each in counted):
+        return None  # of a number below zero `range` makes nothing, and `torch.arange` an error
+    named = edits.replace(tree, node.func, f"{torch}.arange")
+    given = edits.add_argument(tree, node, device)
+    return None if named is None or given is None else (named, *given)
 
 
 def _whole(model: Model, node: cst.BaseExpression) -> cst.BaseExpression:

@@ -37,6 +37,42 @@ def hot_calls_sized_by_data(model: Model) -> Iterator[tuple[Site, tuple[Because,
             yield site, values[counted].because
 
 
+def is_length(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether a number is how many items there are: `len(x)`, `x.shape[0]`, `x.size(0)`, or a name bound to one."""
+    if isinstance(node, ast.Name):
+        if function.bound_names.count(node.id) != 1:
+            return False
+        bound = model.only_binding(function, node.id)
+        return is_length(model, function, bound) if bound is not None else _is_dimension(model, function, node.id)
+    if isinstance(node, ast.Subscript):
+        return not isinstance(node.slice, ast.Slice) and _is_shape(model, function, node.value)
+    if not isinstance(node, ast.Call):
+        return isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 0
+    is_of_tensor = isinstance(node.func, ast.Attribute) and model.value_in(function, node.func.value).is_tensor
+    return (isinstance(node.func, ast.Name) and node.func.id == "len") or (
+        is_of_tensor and bool(node.args) and last_name(node.func) == "size"
+    )
+
+
+def _is_dimension(model: Model, function: FunctionInfo, name: str) -> bool:
+    """Whether a name is one of those that a shape is taken apart to: `rows, columns = x.shape`."""
+    return any(
+        isinstance(statement, ast.Assign)
+        and isinstance(target := statement.targets[0], ast.Tuple)
+        and any(isinstance(each, ast.Name) and each.id == name for each in target.elts)
+        and _is_shape(model, function, statement.value)
+        for statement in function.statements
+    )
+
+
+def _is_shape(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """`x.shape`, `x.size()`."""
+    owner = node.func if isinstance(node, ast.Call) and not node.args else node
+    if not isinstance(owner, ast.Attribute) or owner.attr != ("size" if isinstance(node, ast.Call) else "shape"):
+        return False
+    return model.value_in(function, owner.value).is_tensor
+
+
 def _is_sized_by_data(model: Model, record: CallRecord) -> bool:
     """Cheap checks first: the number of arguments and the function."""
     call = record.call

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from torchperf_lint.syntax.site import StatementTree
 
 _EXACT_STEPS = frozenset(
-    "view reshape unsqueeze squeeze flatten unflatten t transpose permute contiguous clone repeat tile tril triu "
-    "view_as reshape_as zero_ detach".split()
+    "view reshape unsqueeze squeeze flatten unflatten t transpose permute contiguous clone repeat tile flip roll tril "
+    "triu view_as reshape_as zero_ detach".split()
 ) | frozenset(torch_api.DTYPE_METHODS)
 _ALIASING_STEPS = frozenset("expand expand_as broadcast_to".split())
 _ASK_LAYOUT = frozenset("view as_strided stride is_contiguous data_ptr storage untyped_storage".split())
@@ -84,6 +84,14 @@ def built_on_host(model: Model, node: cst.BaseExpression, exact: bool = True, ba
     if name in _ALIASING_STEPS or name in _RANDOM_STEPS:
         return built_on_host(model, inner, False, False)
     return None
+
+
+def counts_alike(model: Model, built: Built) -> bool:
+    """Whether `torch.arange` gives the same numbers on every device: integers, or those from 0 in steps of one."""
+    if built.ref != "torch.arange":
+        return False
+    counts_up = len(built.call.args) == 1 and built.call.args[0].keyword is None and not built.call.args[0].star
+    return counts_up or (model.value(built.call).dtype or "").startswith(("int", "uint"))
 
 
 def _may_wrap(model: Model, node: cst.BaseExpression, dtype: str | None) -> bool:

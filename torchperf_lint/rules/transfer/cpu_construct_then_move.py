@@ -11,6 +11,7 @@ from torchperf_lint.idioms.transfer import pinned_copies
 from torchperf_lint.idioms.transfer.construction import (
     build_there,
     built_on_host,
+    counts_alike,
     made_here,
     makers_on_host,
 )
@@ -83,6 +84,4 @@ def _build_there(model: Model, move: Move, built: Built) -> Fix | NoFix:
 
 def _same_everywhere(model: Model, built: Built) -> bool:
     """Whether every device fills the tensor with the same values: nothing random, nothing rounded."""
-    if built.ref == "torch.arange":
-        return (model.value(built.call).dtype or "").startswith(("int", "uint"))
-    return built.ref in _SAME_EVERYWHERE
+    return built.ref in _SAME_EVERYWHERE or counts_alike(model, built)
