@@ -11,13 +11,15 @@ from torchperf_lint.idioms import writes
 from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import last_name, names_bound_in, names_in
+from torchperf_lint.model.values.name_heuristics import WHOLE_BATCH
 from torchperf_lint.syntax import cst
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from torchperf_lint.model import HotPath, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site, Value
     from torchperf_lint.model.handles import ClassInfo, FunctionInfo, NameUses
 
+_OF_DICTS = frozenset({"items", "keys", "values"})
 _RECKONS = frozenset({"min", "max", "int", "round", "abs"})
 
 
@@ -40,9 +42,16 @@ def inner_walks(model: Model, site: Site) -> list[Walk]:
             targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
             parts = [node for node in subtree(loop.iter) if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))]
             values = [model.value_in(function, part) for part in parts]
-            tensors = any(value.kind is Kind.TENSOR and value.device.on_accelerator for value in values)
+            of_dict = isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in _OF_DICTS
+            walked = [value for value in values if value.kind is Kind.TENSOR or not of_dict]
+            tensors = any(may_be_tensor(value) and value.device.on_accelerator for value in walked)
             found.append(Walk(targets, ast.unparse(loop.iter), tensors))
     return found
+
+
+def may_be_tensor(value: Value) -> bool:
+    """Whether it is a tensor, or a part of a batch that may be one."""
+    return value.kind is Kind.TENSOR or (value.kind is Kind.PYTREE and value.ref != WHOLE_BATCH)
 
 
 def step_counter(model: Model, site: Site) -> str | None:

@@ -14,8 +14,10 @@ from torchperf_lint.syntax import edits
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torchperf_lint.idioms.sync.reads import HostRead
-    from torchperf_lint.model import Model
+    from torchperf_lint.model import Model, Site
     from torchperf_lint.model.handles import FunctionInfo
 
 _TITLE = "read all elements at once, before the loop"
@@ -24,6 +26,10 @@ _READS = frozenset("shape dtype device ndim size numel dim item backward mean su
 """What gives no other name to the memory of a tensor."""
 _NUMBERS = frozenset({"builtins.float", "builtins.int", "builtins.bool", "builtins.len"})
 _COUNTS = frozenset({"builtins.range", "builtins.enumerate"})
+
+
+def _never(use: ast.Name) -> bool:
+    return False
 
 
 def read_before_loop(model: Model, read: HostRead) -> Fix | NoFix:
@@ -63,7 +69,7 @@ def read_before_loop(model: Model, read: HostRead) -> Fix | NoFix:
         return NoFix.NO_ROOM
     is_known = value.is_tensor and _is_never_none(model, function, tensor.id)
     is_known = is_known and not surroundings.may_be_caught(model, read.site)
-    kept = _is_own(model, read, tensor.id) or (is_known and not effects.of_loop(model, function, loop).tensors)
+    kept = is_own(model, read.site, tensor.id) or (is_known and not effects.of_loop(model, function, loop).tensors)
     return Fix(_TITLE, Safety.SAFE if kept and len(indices) == 1 else Safety.UNSAFE, changed, _ASSUMES)
 
 
@@ -137,15 +143,19 @@ def _bound(node: ast.AST) -> list[str]:
     return [each.id for each in subtree(node) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)]
 
 
-def _is_own(model: Model, read: HostRead, name: str) -> bool:
-    """Whether the function makes the tensor itself, and only reads it, so that nothing else can write to it."""
-    function = model.function_of(read.site)
-    if not writes.makes_afresh(model, name, read.site) or not _is_assigned_once(function, name):
+def is_own(model: Model, site: Site, name: str, only_reads: Callable[[ast.Name], bool] = _never) -> bool:
+    """Whether the function makes the tensor itself, and only reads it, so that nothing else can write to it.
+
+    `only_reads` tells of more uses that do.
+    """
+    function = model.function_of(site)
+    if not writes.makes_afresh(model, name, site) or not _is_assigned_once(function, name):
         return False
-    if surroundings.may_be_caught(model, read.site):
+    if surroundings.may_be_caught(model, site):
         return False  # perhaps that an element is none: `t[i].item()` of a row
     uses = [each for each in function.parents if isinstance(each, ast.Name) and each.id == name]
-    return all(_only_reads(model, function, each) for each in uses if isinstance(each.ctx, ast.Load))
+    loads = [each for each in uses if isinstance(each.ctx, ast.Load)]
+    return all(_only_reads(model, function, each) or only_reads(each) for each in loads)
 
 
 def _is_assigned_once(function: FunctionInfo, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
@@ -10,10 +11,12 @@ from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.domain.values import Device, Kind, Origin
 from torchperf_lint.syntax import cst, shape
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import HotPath, Model, Site
 
 _BYTES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "int": 4, "int32": 4, "int64": 8}
@@ -75,6 +78,8 @@ def _to_device(model: Model) -> Iterator[CastCopy]:
             continue
         if built_on_host(model, move.moved) is not None or makers_on_host(model, move):
             continue  # it should be built on the device instead
+        if not _comes_from_host(model, move):
+            continue
         if move.dtype is not None:
             # A blocking copy casts before it sends, a non-blocking one casts where it arrives.
             if not move.non_blocking:
@@ -94,6 +99,14 @@ def _to_device(model: Model) -> Iterator[CastCopy]:
         after = _called_on(model, move.call)
         if after is not None and _only_casts(model, after):
             yield from _made(model, model.site(after), move.moved, move.call, after, True, move.hot_path, ())
+
+
+def _comes_from_host(model: Model, move: Move) -> bool:
+    """Whether a part of what is moved is shown to be on the host, or a loader's batch."""
+    function, moved = model.function_of(move.site), model.ast_of(move.moved)
+    parts = [each for each in subtree(moved) if isinstance(each, ast.expr)] if moved is not None else []
+    values = [model.value_in(function, each) for each in parts]
+    return any(each.origin is not None or (each.device is Device.CPU and each.holds_tensors) for each in values)
 
 
 def _to_host(model: Model) -> Iterator[CastCopy]:

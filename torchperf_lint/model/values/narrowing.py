@@ -144,7 +144,7 @@ def narrowed(test: ast.expr, env: Env, holds: bool, frame: Frame) -> Env:
         return env.copy()
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         asked_of = env.get(_path_asked(test.operand) or "", UNKNOWN)
-        narrows = frame.is_call or asked_of.mixed or asked_of.kind is Kind.PYTREE
+        narrows = frame.is_call or asked_of.mixed or asked_of.kind in (Kind.PYTREE, Kind.TENSOR)
         return narrowed(test.operand, env, not holds, frame) if narrows else env.copy()
     inner = env.copy()
     walk = item_test(test)

@@ -18,6 +18,7 @@ from torchperf_lint.idioms.sync.hostwork import worked_on_at_once
 from torchperf_lint.idioms.sync.kept import goes_backward_behind, is_never_written
 from torchperf_lint.idioms.sync.numpywork import is_fetch
 from torchperf_lint.idioms.sync.reads import hot_reads
+from torchperf_lint.idioms.sync.rows import copied_at_once, rows_copied, serves_rows
 from torchperf_lint.idioms.transfer.roundtrips import goes_back
 from torchperf_lint.knowledge.host_work import NEEDS_HOST, WRITES_OUT
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.engine.findings import Because
+    from torchperf_lint.idioms.sync.rows import Rows
     from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.handles import Use
 
-_OTHER_MATTERS = (goes_back, is_fetch, feeds_host_metric, is_one_read)
-"""Whether the copy is part of a round trip, feeds a score, or is itself one read of several numbers."""
+_OTHER_MATTERS = (goes_back, is_fetch, feeds_host_metric, is_one_read, serves_rows)
+"""Whether the copy is part of a round trip, feeds a score, or is itself one read of several numbers or rows."""
 
 _BY_ELEMENT = frozenset("cpu to numpy tolist astype float double half long int bool".split())
 """Methods that have the same effect on single tensors as on their concatenation."""
@@ -55,7 +57,7 @@ _JOINS = {
     summary="a tensor is copied from the device to the host in every step",
     message="`{copy}` copies from the device and waits for it {where}",
     severity=Severity.ERROR,
-    fix=Safety.UNSAFE,
+    fix=Safety.SAFE,
     assumes="the device has room for all that the loop collects",
     triggers=(
         # A tensor on the host that is filled part by part is made by one of the last four.
@@ -75,16 +77,20 @@ def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
         because = model.on_device(copied)
         if hot_path is None or because is None or _is_deliberate(model, site, hot_path) or fills_table(model, site):
             continue
-        if not _is_copied(model, copied) or _is_part_of_read(model, site) or _must_be_on_host(model, site, hot_path):
+        if not _is_copied(model, copied) or _is_part_of_read(model, site):
+            continue
+        # All rows together cost one wait, whatever needs them on the host.
+        rows = None if says else rows_copied(model, site, copied)
+        if rows is None and _must_be_on_host(model, site, hot_path):
             continue
         if is_action(model, site, copied, hot_path) or is_given_to_forward(model, copied):
             continue
         if any(owns(model, site) for owns in _OTHER_MATTERS):
             continue
         # One number is no work for the host: `total += loss.cpu().numpy()` reads it as `loss.item()` would.
-        if model.value(copied).scalar is not True and worked_on_at_once(model, site, hot_path):
+        if rows is None and model.value(copied).scalar is not True and worked_on_at_once(model, site, hot_path):
             continue
-        fix = NoFix.BY_HELPER if says else _collect_on_device(model, site)
+        fix = NoFix.BY_HELPER if says else _fix(model, site, rows)
         fields = {"copy": model.brief(site.node), "where": hot_path.where}
         yield Finding(site, (*because, *says, *hot_path.because), fix, fields)
     for filled in hot_fillings(model):
@@ -179,6 +185,15 @@ def _used_on_host(model: Model, site: Site, hot_path: HotPath, name: str) -> boo
 
 
 # -- the fix --------------------------------------------------------------------------------------------------------
+
+
+def _fix(model: Model, site: Site, rows: Rows | None) -> Fix | NoFix:
+    """Copy all rows at once where that is safe, or else collect on the device; of two reasons, the rows' one."""
+    of_rows = NoFix.FORM if rows is None else copied_at_once(model, site, rows)
+    if isinstance(of_rows, Fix) and of_rows.safety is Safety.SAFE:
+        return of_rows
+    collected = _collect_on_device(model, site)
+    return of_rows if isinstance(collected, NoFix) and rows is not None else collected
 
 
 class _Filling(NamedTuple):

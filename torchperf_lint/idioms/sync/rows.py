@@ -1,0 +1,198 @@
+"""`for p in preds: f(p.tolist())`: rows of a device tensor that are copied one by one, where one copy takes all."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Fix, NoFix, Safety
+from torchperf_lint.idioms import effects, placing, surroundings
+from torchperf_lint.idioms.scripting import judged
+from torchperf_lint.idioms.sync.element_loops import is_own
+from torchperf_lint.idioms.sync.walks import (
+    around,
+    is_left_alone,
+    loads_in,
+    may_be_written,
+    statement_of,
+    walk_that_binds,
+    walked,
+)
+from torchperf_lint.knowledge.torch_api import DTYPE_METHODS, VIEW_METHODS
+from torchperf_lint.model.domain.frequency import LoopKind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.handles import last_name
+from torchperf_lint.syntax import edits
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from torchperf_lint.engine.findings import Edit
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.handles import FunctionInfo
+    from torchperf_lint.syntax import cst
+
+_TITLE = "copy all rows at once, before the loop"
+_ASSUMES = "nothing writes to `{name}` while the loop runs"
+_ASSUMES_ARRAYS = "`{name}` has more than one dimension, and nothing writes to it while the loop runs"
+_COPIES = frozenset({"cpu", "numpy", "tolist"})
+_OF_ROWS = VIEW_METHODS | {*DTYPE_METHODS, "detach", "clone", "contiguous"}
+
+
+class Rows(NamedTuple):
+    """A row that a walk copies, the tensor that has it, and the statement before which all can be copied.
+
+    The statement comes with what repeats: the statement itself, or a display in it.
+    """
+
+    row: ast.Name | ast.Subscript
+    tensor: ast.expr
+    before: tuple[ast.stmt, ast.AST]
+
+
+def rows_copied(model: Model, site: Site, copied: cst.BaseExpression) -> Rows | None:
+    """The rows of which a copy to the host takes one in each pass of a loop within the step."""
+    function, node = model.function_of(site), model.ast_of(copied)
+    row = None if node is None else _row(model, function, node)
+    if row is None:
+        return None
+    counter = row.slice if isinstance(row, ast.Subscript) else row
+    walk = walk_that_binds(function, row, counter.id) if isinstance(counter, ast.Name) else None
+    if walk is None or not isinstance(counter, ast.Name):
+        return None
+    if isinstance(walk, ast.For) and model.loop_info(walk).kind is not LoopKind.OTHER:
+        return None
+    tensor = row.value if isinstance(row, ast.Subscript) else walked(walk.target, walk.iter, counter.id)
+    before = around(function, walk)
+    if tensor is None or before is None or not surroundings.may_be_tensor(model.value_in(function, tensor)):
+        return None
+    return Rows(row, tensor, before) if is_left_alone(model, function, tensor, before) else None
+
+
+def _row(model: Model, function: FunctionInfo, node: ast.expr) -> ast.Name | ast.Subscript | None:
+    """`p` of `p[:n].long()`, `preds[i]` of `preds[i].detach()`: what a loop takes, beneath views and casts."""
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Subscript):
+            counts = isinstance(node.slice, ast.Name) and model.value_in(function, node.slice).kind is Kind.NUMBER
+            if counts and isinstance(node.value, (ast.Name, ast.Attribute)):
+                return node
+            parts = [each for each in subtree(node.slice) if isinstance(each, ast.expr)]
+            if any(model.value_in(function, each).holds_tensors for each in parts):
+                return None
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _OF_ROWS:
+            node = node.func.value
+        else:
+            return None
+    return node
+
+
+def serves_rows(model: Model, site: Site) -> bool:
+    """Whether a copy gets a name that loops do nothing with but take its rows: `numbers[i]`."""
+    function, node = model.function_of(site), model.ast_of(site.node)
+    while node is not None and isinstance(parent := function.parents.get(node), (ast.Attribute, ast.Call)):
+        node = parent
+    target = parent.targets[0] if isinstance(parent, ast.Assign) and parent.value is node else None
+    if not isinstance(target, ast.Name) or function.bound_names.count(target.id) != 1:
+        return False
+    loads = [each for each in function.nodes if isinstance(each, ast.Name) and each.id == target.id]
+    taken = [function.parents.get(each) for each in loads if isinstance(each.ctx, ast.Load)]
+    counters = [each.slice for each in taken if isinstance(each, ast.Subscript) and isinstance(each.slice, ast.Name)]
+    return (
+        bool(taken)
+        and len(counters) == len(taken)
+        and all(walk_that_binds(function, each, each.id) for each in counters)
+    )
+
+
+def copied_at_once(model: Model, site: Site, rows: Rows) -> Fix | NoFix:
+    """`for p in preds.tolist()` in the place of `p.tolist()`, or a copy before the loop that counts."""
+    function = model.function_of(site)
+    chain, _ = _chain(function, rows.row)
+    value, name = model.value_in(function, rows.tensor), ast.unparse(rows.tensor)
+    if not _COPIES.intersection(chain):
+        return NoFix.FORM
+    if "numpy" in chain and value.vector:
+        return NoFix.SHAPE_UNKNOWN  # an array's elements are numbers, a tensor's are arrays
+    by_item = isinstance(rows.row, ast.Name)
+    changed = _by_item(model, function, rows, chain) if by_item else _by_count(model, function, rows, chain)
+    if isinstance(changed, NoFix):
+        return changed
+    is_kept = (
+        is_own(model, site, name, lambda use: _is_only_copied(function, use))
+        or not effects.of_loop(model, function, rows.before[0]).tensors
+    )
+    is_kept = is_kept and not may_be_written(model, function, rows.tensor, rows.before)
+    is_safe = is_kept and value.is_tensor and "numpy" not in chain
+    safety = Safety.SAFE if is_safe else Safety.UNSAFE
+    assumes = (_ASSUMES_ARRAYS if "numpy" in chain else _ASSUMES).format(name=name)
+    return judged(model, function, Fix(_TITLE, safety, changed, assumes))
+
+
+def _is_only_copied(function: FunctionInfo, use: ast.Name) -> bool:
+    """Whether a use of a tensor takes rows alone, of which each is copied: `scores[i].tolist()`, `zip(scores, y)`."""
+    parent = function.parents.get(use)
+    if isinstance(parent, ast.Subscript):
+        return isinstance(parent.ctx, ast.Load) and not _COPIES.isdisjoint(_chain(function, parent)[0])
+    walk = parent
+    while isinstance(walk, ast.Call) and last_name(walk.func) in ("zip", "enumerate"):
+        walk = function.parents.get(walk)
+    if not isinstance(walk, (ast.For, ast.comprehension)):
+        return False
+    names = [each for each in subtree(walk.target) if isinstance(each, ast.Name)]
+    name = next((each for each in names if walked(walk.target, walk.iter, each.id) is use), None)
+    repeated = None if name is None else around(function, walk)
+    loads = None if name is None or repeated is None else loads_in(function, name, repeated[1])
+    return loads is not None and all(not _COPIES.isdisjoint(_chain(function, each)[0]) for each in loads)
+
+
+def _by_item(model: Model, function: FunctionInfo, rows: Rows, chain: tuple[str, ...]) -> tuple[Edit, ...] | NoFix:
+    assert isinstance(rows.row, ast.Name)
+    loads = loads_in(function, rows.row, rows.before[1])
+    copies = [_chain(function, each) for each in loads or ()]
+    if not copies or any(each != chain for each, _ in copies):
+        return NoFix.USED_OTHERWISE
+    walked_at = model.site_at(rows.tensor, rows.before[0])
+    places = [model.site_at(whole, statement_of(function, whole)) for _, whole in copies]
+    if walked_at is None or None in places:
+        return NoFix.NO_ROOM
+    all_rows = f"{edits.postfix(walked_at.tree, walked_at.node)}{_called(chain)}"
+    changed = edits.together(
+        edits.replace(walked_at.tree, walked_at.node, all_rows),
+        *(edits.replace(each.tree, each.node, rows.row.id) for each in places if each is not None),
+    )
+    return NoFix.NO_ROOM if changed is None else changed
+
+
+def _by_count(model: Model, function: FunctionInfo, rows: Rows, chain: tuple[str, ...]) -> tuple[Edit, ...] | NoFix:
+    assert isinstance(rows.row, ast.Subscript)
+    statement, tensor = rows.before[0], ast.unparse(rows.tensor)
+    _, whole = _chain(function, rows.row)
+    at = model.site_at(whole, statement_of(function, whole))
+    if at is None:
+        return NoFix.NO_ROOM
+    name = model.remember(
+        ("rows before the loop", statement, tensor, chain),
+        lambda: surroundings.new_name(model, function, f"{last_name(rows.tensor)}_on_host"),
+    )
+    changed = edits.together(
+        placing.beside(model, statement, [f"{name} = {tensor}{_called(chain)}"], behind=False),
+        edits.replace(at.tree, at.node, f"{name}[{ast.unparse(rows.row.slice)}]"),
+    )
+    return NoFix.NO_ROOM if changed is None else changed
+
+
+def _chain(function: FunctionInfo, row: ast.expr) -> tuple[tuple[str, ...], ast.expr]:
+    """The copying methods that are called on a row directly, and the whole of these calls."""
+    names, whole = [], row
+    while isinstance(attribute := function.parents.get(whole), ast.Attribute):
+        call = function.parents.get(attribute)
+        plain = isinstance(call, ast.Call) and call.func is attribute and not call.args and not call.keywords
+        if not plain or attribute.attr not in (*_COPIES, "detach") or not isinstance(call, ast.Call):
+            break
+        names.append(attribute.attr)
+        whole = call
+    return tuple(names), whole
+
+
+def _called(chain: tuple[str, ...]) -> str:
+    return "".join(f".{each}()" for each in chain)
