@@ -40,7 +40,9 @@ def inner_walks(model: Model, site: Site) -> list[Walk]:
             break
         if isinstance(loop, (ast.For, ast.AsyncFor)):
             targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
-            parts = [node for node in subtree(loop.iter) if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))]
+            is_display = isinstance(loop.iter, (ast.Tuple, ast.List, ast.Set))
+            nodes = [] if is_display else subtree(loop.iter)
+            parts = [node for node in nodes if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))]
             values = [model.value_in(function, part) for part in parts]
             of_dict = isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in _OF_DICTS
             walked = [value for value in values if value.kind is Kind.TENSOR or not of_dict]

@@ -314,7 +314,8 @@ def item_of(base: Value, index: Value, sliced: bool) -> Value:
         return base._replace(ref=None)
     if base.kind is Kind.TENSOR:
         scalar = True if base.vector and not sliced and index.kind is Kind.NUMBER else None
-        return base._replace(scalar=scalar, vector=None, mixed=False)
+        chooses = index.is_tensor and (index.dtype == "bool" or index.vector is True)
+        return base._replace(scalar=scalar, vector=True if base.vector and chooses else None, mixed=False)
     if base.kind is Kind.CONTAINER:
         if sliced:
             return base._replace(items=None)

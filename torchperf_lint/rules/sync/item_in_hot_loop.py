@@ -10,6 +10,7 @@ from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.sync.ahead import read_ahead_or
 from torchperf_lint.idioms.sync.bound import bound_name, bounds_where_given, read_where_needed
 from torchperf_lint.idioms.sync.coalesced import coalesced_fixes
+from torchperf_lint.idioms.sync.counters import is_host_counter
 from torchperf_lint.idioms.sync.destinations import is_action
 from torchperf_lint.idioms.sync.displayed_items import items_of_display
 from torchperf_lint.idioms.sync.reads import FINITE_CHECKS, Sink, hot_reads
@@ -43,14 +44,17 @@ def item_in_hot_loop(model: Model) -> Iterator[Finding]:
         if read.role not in (Sink.OTHER, Sink.CONDITION) or is_action(model, read.site, read.tensor, read.hot_path):
             continue
         fix, name = read_ahead_or(model, read, NoFix.NEEDED_IN_THE_STEP), bound_name(read)
+        because = read.because
         if isinstance(fix, NoFix):
             if read.role is Sink.CONDITION or bounds_where_given(model, read):
                 continue
-            if name and _steers(model, read, name):
+            counted = is_host_counter(model, read)
+            if name and counted is None and _steers(model, read, name):
                 continue
             fix = _own_fix(model, read)
+            because = because if counted is None else (*because, counted)
         fields = {"read": model.brief(read.site.node), "where": read.hot_path.where}
-        yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
+        yield Finding(read.site, (*because, *read.hot_path.because), fix, fields)
 
 
 def _own_fix(model: Model, read: HostRead) -> Fix | NoFix:
