@@ -305,6 +305,12 @@ TAKES_SIZES = frozenset(
 )
 """Functions and methods whose number arguments are sizes, counts or places: the host needs them at once."""
 
+MAKES_OF_SIZES = frozenset(
+    "range zeros ones empty full rand randn arange linspace new_zeros new_ones new_full new_empty trange islice "
+    "randint randperm".split()
+)
+"""Those of them that take no data: their first argument is a size as well."""
+
 NEEDS_SIZES = frozenset(
     "range zeros ones empty full rand randn arange new_zeros new_ones new_full new_empty view reshape expand repeat "
     "narrow unflatten".split()

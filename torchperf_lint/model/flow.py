@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge.loggers import DISPLAYS, LOG_OBJECTS
-from torchperf_lint.knowledge.torch_api import TAKES_SIZES
+from torchperf_lint.knowledge.torch_api import MAKES_OF_SIZES, TAKES_SIZES
 from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
 from torchperf_lint.syntax.tree import children
 
@@ -111,6 +111,10 @@ class NameUses:
         )
 
 
+_MODULES = frozenset("torch np numpy F functional".split())
+"""Last names of modules whose functions take their data first."""
+
+
 class _Context(NamedTuple):
     nested: bool
     displayed: bool
@@ -131,7 +135,7 @@ def _entered(context: _Context, parent: ast.AST, child: ast.AST) -> _Context:
         decides = True
     if isinstance(parent, ast.Subscript) and child is parent.slice:
         decides = True
-    if isinstance(parent, ast.Call) and child is not parent.func and last_name(parent.func) in TAKES_SIZES:
+    if isinstance(parent, ast.Call) and child is not parent.func and _takes_size(parent, child):
         decides = True
     if _asks_what_it_is(child):
         decides = False
@@ -142,6 +146,14 @@ def _entered(context: _Context, parent: ast.AST, child: ast.AST) -> _Context:
         if last_name(child.func) in DISPLAYS or (call or "").partition(".")[0] in LOG_OBJECTS:
             displayed = True
     return _Context(nested, displayed, decides, call, _takes_floats(parent, child), spelled)
+
+
+def _takes_size(call: ast.Call, given: ast.AST) -> bool:
+    """Whether an argument is a size or a place: in `torch.topk(x, k)` the first one is not, in `x.topk(k)` it is."""
+    name = last_name(call.func)
+    is_function = isinstance(call.func, ast.Attribute) and last_name(call.func.value) in _MODULES
+    is_data = is_function and name not in MAKES_OF_SIZES and given is next(iter(call.args), None)
+    return name in TAKES_SIZES and not is_data
 
 
 def _asks_what_it_is(node: ast.AST) -> bool:

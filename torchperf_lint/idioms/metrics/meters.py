@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 _AS_DICT = frozenset({"vars", "asdict", "to_dict", "as_dict", "model_dump"})
+_WRITE_ROWS = ("writerow", "writerows")
 _MAY_HOLD = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr, ast.Attribute, ast.Tuple, ast.keyword)
 
 
@@ -29,11 +30,16 @@ def is_meter(value: Value, name: str) -> bool:
 
 
 def readers_take_numbers_alone(model: Model) -> bool:
-    """Whether the file or a neighbour calls, outside of meters, what raises for a tensor: `round(meter.avg, 3)`."""
+    """Whether the file or a neighbour calls, outside of meters, what raises for a tensor, or writes it otherwise.
+
+    `round(meter.avg, 3)` raises, and a table gets `tensor(0.25, device='cuda:0')` for 0.25.
+    """
     return any(map(_takes_numbers_alone, model.with_neighbours))
 
 
 def _takes_numbers_alone(model: Model) -> bool:
+    if next(iter(model.method_calls(*_WRITE_ROWS)), None) is not None:
+        return True
     for site in model.calls("builtins.round", "json.dump", "json.dumps"):
         owner, call = model.function_of(site).cls, model.ast_of(site.node)
         if owner is not None and "update" in owner.methods:

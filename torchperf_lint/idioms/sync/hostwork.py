@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.handles import FunctionInfo
 
+_NO_ARITHMETIC = HOST_LIBRARIES - {"numpy"}
 _ABOUT = frozenset({"shape", "size", "ndim", "dtype", "device"})
 
 
 def worked_on_at_once(model: Model, site: Site, hot_path: HotPath) -> bool:
     """Whether the same step works on the host on what the site copies.
 
-    The copy is traced through names, inner loops and containers, and into the project's functions.
+    The copy is traced through names, inner loops and containers, and into the project's functions. What these reckon
+    with NumPy in a training step, the device could reckon.
     """
     copy = model.ast_of(site.node)
     if copy is None:
@@ -33,8 +35,9 @@ def worked_on_at_once(model: Model, site: Site, hot_path: HotPath) -> bool:
     later = [each for each in _statements(region) if (each.end_lineno or 0) >= copy.lineno]
     held = _Held({copy})
     held.spread(later)
+    libraries = _NO_ARITHMETIC if hot_path.trains and not hot_path.evaluates else HOST_LIBRARIES
     return any(
-        _needs_host(model, function, call, held) and model.hot_path_of(statement) is not None
+        _needs_host(model, function, call, held, libraries) and model.hot_path_of(statement) is not None
         for statement in later
         for call in _calls(statement)
     )
@@ -111,8 +114,10 @@ class _Held:
             self.names.add(path)
 
 
-def _needs_host(model: Model, function: FunctionInfo, call: ast.Call, held: _Held, depth: int = 0) -> bool:
-    """Whether a call in the function works on the host on the copy in its arguments."""
+def _needs_host(
+    model: Model, function: FunctionInfo, call: ast.Call, held: _Held, libraries: frozenset[str], depth: int = 0
+) -> bool:
+    """Whether a call in the function works on the host on the copy in its arguments, by these libraries or by name."""
     given = [place for place, each in enumerate(_given(call)) if held.has(each)]
     if not given:
         return False
@@ -120,7 +125,7 @@ def _needs_host(model: Model, function: FunctionInfo, call: ast.Call, held: _Hel
     if name in NEEDS_HOST or name in WRITES_OUT:
         return True
     callee = model.value_in(function, call.func)
-    if depth and name not in PUTS_TOGETHER and (callee.ref or "").partition(".")[0] in HOST_LIBRARIES:
+    if depth and name not in PUTS_TOGETHER and (callee.ref or "").partition(".")[0] in libraries:
         return True
     called = callee.function
     if called is None or depth == bounds.MOST_CALLS_TO_HOST_WORK or called.is_module:
@@ -130,7 +135,7 @@ def _needs_host(model: Model, function: FunctionInfo, call: ast.Call, held: _Hel
     inner = _Held(set(), (words[place] or "" for place in given if place < len(words)))
     statements = list(_statements(called.body))
     inner.spread(statements)
-    return any(_needs_host(model, called, each, inner, depth + 1) for each in _all_calls(statements))
+    return any(_needs_host(model, called, each, inner, libraries, depth + 1) for each in _all_calls(statements))
 
 
 def _given(call: ast.Call) -> list[ast.expr]:

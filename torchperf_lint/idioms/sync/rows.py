@@ -35,6 +35,7 @@ _TITLE = "copy all rows at once, before the loop"
 _ASSUMES = "nothing writes to `{name}` while the loop runs"
 _ASSUMES_ARRAYS = "`{name}` has more than one dimension, and nothing writes to it while the loop runs"
 _COPIES = frozenset({"cpu", "numpy", "tolist"})
+_PAIRS = ("zip", "enumerate")
 _OF_ROWS = VIEW_METHODS | {*DTYPE_METHODS, "detach", "clone", "contiguous"}
 
 
@@ -86,22 +87,38 @@ def _row(model: Model, function: FunctionInfo, node: ast.expr) -> ast.Name | ast
     return node
 
 
+def is_walked(model: Model, site: Site) -> bool:
+    """Whether a loop walks what a copy gives: `for row in x.tolist()`, perhaps beside others."""
+    whole, parent = _outermost(model, site)
+    return isinstance(parent, (ast.For, ast.comprehension)) and parent.iter is whole
+
+
 def serves_rows(model: Model, site: Site) -> bool:
     """Whether a copy gets a name that loops do nothing with but take its rows: `numbers[i]`."""
-    function, node = model.function_of(site), model.ast_of(site.node)
-    while node is not None and isinstance(parent := function.parents.get(node), (ast.Attribute, ast.Call)):
-        node = parent
-    target = parent.targets[0] if isinstance(parent, ast.Assign) and parent.value is node else None
+    function, (whole, parent) = model.function_of(site), _outermost(model, site)
+    target = parent.targets[0] if isinstance(parent, ast.Assign) and parent.value is whole else None
     if not isinstance(target, ast.Name) or function.bound_names.count(target.id) != 1:
         return False
     loads = [each for each in function.nodes if isinstance(each, ast.Name) and each.id == target.id]
     taken = [function.parents.get(each) for each in loads if isinstance(each.ctx, ast.Load)]
     counters = [each.slice for each in taken if isinstance(each, ast.Subscript) and isinstance(each.slice, ast.Name)]
-    return (
-        bool(taken)
-        and len(counters) == len(taken)
-        and all(walk_that_binds(function, each, each.id) for each in counters)
-    )
+    is_taken_alone = bool(taken) and len(counters) == len(taken)
+    return is_taken_alone and all(walk_that_binds(function, each, each.id) is not None for each in counters)
+
+
+def _outermost(model: Model, site: Site) -> tuple[ast.AST | None, ast.AST | None]:
+    """The methods called on a site, or the pairing of the result, as a whole; and what this is a part of."""
+    parents = model.function_of(site).parents
+    whole: ast.AST | None = model.ast_of(site.node)
+    parent = None if whole is None else parents.get(whole)
+    while isinstance(parent, ast.Attribute) or (isinstance(parent, ast.Call) and _passes_on(parent, whole)):
+        whole, parent = parent, parents.get(parent)
+    return whole, parent
+
+
+def _passes_on(call: ast.Call, node: ast.AST | None) -> bool:
+    """Whether a call is a method of the expression, or pairs it up for a loop."""
+    return call.func is node or last_name(call.func) in _PAIRS
 
 
 def copied_at_once(model: Model, site: Site, rows: Rows) -> Fix | NoFix:
@@ -134,7 +151,7 @@ def _is_only_copied(function: FunctionInfo, use: ast.Name) -> bool:
     if isinstance(parent, ast.Subscript):
         return isinstance(parent.ctx, ast.Load) and not _COPIES.isdisjoint(_chain(function, parent)[0])
     walk = parent
-    while isinstance(walk, ast.Call) and last_name(walk.func) in ("zip", "enumerate"):
+    while isinstance(walk, ast.Call) and last_name(walk.func) in _PAIRS:
         walk = function.parents.get(walk)
     if not isinstance(walk, (ast.For, ast.comprehension)):
         return False

@@ -18,11 +18,12 @@ from torchperf_lint.idioms.sync.hostwork import worked_on_at_once
 from torchperf_lint.idioms.sync.kept import goes_backward_behind, is_never_written
 from torchperf_lint.idioms.sync.numpywork import is_fetch
 from torchperf_lint.idioms.sync.reads import hot_reads
-from torchperf_lint.idioms.sync.rows import copied_at_once, rows_copied, serves_rows
+from torchperf_lint.idioms.sync.rows import copied_at_once, is_walked, rows_copied, serves_rows
 from torchperf_lint.idioms.transfer.roundtrips import goes_back
 from torchperf_lint.knowledge.host_work import NEEDS_HOST, WRITES_OUT
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
 from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.values.name_heuristics import WHOLE_BATCH
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -79,16 +80,18 @@ def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
             continue
         if not _is_copied(model, copied) or _is_part_of_read(model, site):
             continue
-        # All rows together cost one wait, whatever needs them on the host.
+        # Whatever needs it on the host: all rows together cost one wait, and what a batch had there costs none.
         rows = None if says else rows_copied(model, site, copied)
-        if rows is None and _must_be_on_host(model, site, hot_path):
+        is_avoidable = rows is not None or (_was_on_host(model, copied) and not is_walked(model, site))
+        if not is_avoidable and _must_be_on_host(model, site, hot_path):
             continue
         if is_action(model, site, copied, hot_path) or is_given_to_forward(model, copied):
             continue
         if any(owns(model, site) for owns in _OTHER_MATTERS):
             continue
         # One number is no work for the host: `total += loss.cpu().numpy()` reads it as `loss.item()` would.
-        if rows is None and model.value(copied).scalar is not True and worked_on_at_once(model, site, hot_path):
+        is_number = model.value(copied).scalar is True
+        if not is_avoidable and not is_number and worked_on_at_once(model, site, hot_path):
             continue
         fix = NoFix.BY_HELPER if says else _fix(model, site, rows)
         fields = {"copy": model.brief(site.node), "where": hot_path.where}
@@ -128,6 +131,13 @@ def _is_deliberate(model: Model, site: Site, hot_path: HotPath) -> bool:
 def _is_copied(model: Model, receiver: cst.BaseExpression) -> bool:
     """Whether the receiver's data are copied; unknown for an unknown object's `.cpu()`."""
     return model.value(receiver).kind is not Kind.UNKNOWN
+
+
+def _was_on_host(model: Model, copied: cst.BaseExpression) -> bool:
+    """Whether it is a part of a batch that the loader gave on the host: a move brought it to the device."""
+    value = model.value(copied)
+    is_proven = not any(isinstance(step, Unproven) for step in value.because)
+    return value.kind is Kind.PYTREE and value.origin is not None and value.ref != WHOLE_BATCH and is_proven
 
 
 def _is_part_of_read(model: Model, site: Site) -> bool:
