@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Unproven
 from torchperf_lint.idioms.sync.shown import is_shown
+from torchperf_lint.knowledge.torch_api import VIEW_METHODS
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax.tree import own_expressions
 
 if TYPE_CHECKING:
@@ -150,9 +152,19 @@ _MASKS = ("mask", "valid", "keep")
 
 
 def _name_of(part: ast.expr) -> str | None:
-    """`mask` of `mask` and `~mask`."""
+    """`mask` of `mask`, `~mask` and `batch["mask"]`."""
     inner = part.operand if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Invert) else part
-    return inner.id if isinstance(inner, ast.Name) else None
+    if isinstance(inner, ast.Name):
+        return inner.id
+    said = _last_word(inner)
+    return said if said.lower().endswith("mask") else None
+
+
+def _last_word(node: ast.expr) -> str:
+    """`mask` of `batch["mask"]` and `batch.mask`."""
+    if isinstance(node, ast.Subscript):
+        return str(node.slice.value) if isinstance(node.slice, ast.Constant) else ""
+    return (last_name(node) or "") if isinstance(node, (ast.Name, ast.Attribute)) else ""
 
 
 def _joined_truth(part: ast.expr) -> ast.expr | None:
@@ -189,9 +201,23 @@ def taken_for_mask(indexed: Indexed, part: ast.expr) -> Because | None:
         truth = _joined_truth(part)
         return None if truth is None else Unproven(part.lineno, f"`{ast.unparse(truth)}` makes a mask of it")
     taken = function.note(("taken for masks", function), lambda: _taken_for_masks(function)).get(name)
-    if taken is not None or not name.lower().endswith("mask") or _is_annotated_otherwise(function, name):
+    said = name if name.lower().endswith("mask") else _made_of(function, name)
+    if taken is not None or not said.lower().endswith("mask") or _is_annotated_otherwise(function, name):
         return taken
-    return Unproven(part.lineno, f"`{name}` is a mask by its name")
+    return Unproven(part.lineno, f"`{said}` is a mask by its name")
+
+
+def _made_of(function: FunctionInfo, name: str) -> str:
+    """What a name is bound to once, beneath views: `mask` of `active = batch["mask"].view(-1)`; empty if unclear."""
+    bound = [each for each in function.statements if isinstance(each, ast.Assign) and dotted(each.targets[0]) == name]
+    if len(bound) != 1 or function.bound_names.count(name) != 1:
+        return ""
+    node = bound[0].value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        return "mask"  # integers that index are not inverted
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in VIEW_METHODS:
+        node = node.func.value
+    return _last_word(node)
 
 
 def _is_annotated_otherwise(function: FunctionInfo, name: str) -> bool:
