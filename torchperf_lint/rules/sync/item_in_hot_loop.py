@@ -44,15 +44,14 @@ def item_in_hot_loop(model: Model) -> Iterator[Finding]:
         if read.role not in (Sink.OTHER, Sink.CONDITION) or is_action(model, read.site, read.tensor, read.hot_path):
             continue
         fix, name = read_ahead_or(model, read, NoFix.NEEDED_IN_THE_STEP), bound_name(read)
-        because = read.because
         if isinstance(fix, NoFix):
             if read.role is Sink.CONDITION or bounds_where_given(model, read):
                 continue
-            counted = is_host_counter(model, read)
-            if name and counted is None and _steers(model, read, name):
+            if name and _steers(model, read, name):
                 continue
             fix = _own_fix(model, read)
-            because = because if counted is None else (*because, counted)
+        counted = is_host_counter(model, read)
+        because = read.because if counted is None else (*read.because, counted)
         fields = {"read": model.brief(read.site.node), "where": read.hot_path.where}
         yield Finding(read.site, (*because, *read.hot_path.because), fix, fields)
 
@@ -72,14 +71,15 @@ def _steers(model: Model, read: HostRead, name: str) -> bool:
     """Whether a use in the step decides a branch, a size or an action: then the host needs the value anyway.
 
     Uses of derived values count as well: `last = index + 1`, then `x[:last]`.
-    In a function that is called per step, code before the read does not use it: `if x is None: x = y.item()`.
+    In a function that is called per step, code before the read does not use it: `if x is None: x = y.item()`. A
+    counter that gets all its numbers from the host is read for nothing, whatever it decides.
     """
     names = surroundings.reckoned_from(model, name, read.site)
     loads = [use for each in names for use in model.uses(each, read.site, read.hot_path).of("load")]
     in_step = [use for use in loads if use.inside or (read.hot_path.loop is None and use.start > read.site.end)]
     # A check in a test may leave the step; what keeps its result may do anything by it.
     deciding = (use for use in in_step if use.decides is not _checks(use.call) or "env" in (use.call or "").lower())
-    return any(not use.sampled for use in deciding)
+    return any(not use.sampled for use in deciding) and is_host_counter(model, read) is None
 
 
 def _checks(call: str | None) -> bool:
