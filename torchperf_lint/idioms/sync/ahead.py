@@ -11,6 +11,7 @@ from torchperf_lint.idioms import effects, evaluating, placing, surroundings, wr
 from torchperf_lint.idioms.scripting import judged_at
 from torchperf_lint.idioms.sync.host_copies import read_from_copy
 from torchperf_lint.idioms.sync.passes import Passes, passes_to
+from torchperf_lint.idioms.sync.walked_numbers import walked_as_numbers
 from torchperf_lint.idioms.transfer.pinned_copies import rests_on_waits
 from torchperf_lint.idioms.walked_twice import OF_MODULES, VIEWS, computes, walked_twice, worst
 from torchperf_lint.idioms.written_helpers import ITEMS, defined
@@ -61,6 +62,9 @@ def read_ahead(model: Model, site: Site, tensor: cst.BaseExpression, reader: str
     `tensor` is what the site reads, by `item`, `float` or `int`.
     """
     made, function, torch = model.ast_of(tensor), model.function_of(site), model.name_of("torch", site)
+    as_numbers = None if made is None else walked_as_numbers(model, site, made)
+    if as_numbers is not None:
+        return as_numbers
     found = [] if made is None else passes_to(model, site, made)
     if made is None or not found or not computes(model, function, made):
         return NoFix.FORM

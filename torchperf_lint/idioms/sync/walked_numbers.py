@@ -1,0 +1,121 @@
+"""`for t in ids: if t.item() == end: ...`: a loop that does nothing with elements but read them walks numbers."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Fix, Safety
+from torchperf_lint.idioms import effects, surroundings
+from torchperf_lint.idioms.scripting import judged
+from torchperf_lint.idioms.sync.element_loops import is_own
+from torchperf_lint.idioms.sync.walks import (
+    around,
+    is_left_alone,
+    loads_in,
+    may_be_written,
+    statement_of,
+    walk_that_binds,
+    walked,
+)
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.syntax import edits
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from torchperf_lint.engine.findings import Edit
+    from torchperf_lint.idioms.sync.walks import Walk
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.handles import FunctionInfo
+
+_TITLE = "read all elements at once, and walk the numbers"
+_ASSUMES = "`{name}` is a tensor, and nothing writes to it while the loop runs"
+_BEFORE_READ = frozenset({"detach", "cpu"})
+_CASTS = frozenset({"builtins.int", "builtins.float"})
+_ASKS = (ast.If, ast.While, ast.IfExp, ast.BoolOp, ast.Assert)
+_WHOLE = ("int", "uint", "bool")
+
+
+def walked_as_numbers(model: Model, site: Site, read: ast.expr) -> Fix | None:
+    """`for t in ids.tolist()`, and `t` for `t.item()`, where `read` is an element or compares one; None if unclear."""
+    function = model.function_of(site)
+    element = _element(function, read)
+    walk = None if element is None else walk_that_binds(function, element, element.id)
+    if walk is None or element is None:
+        return None
+    tensor, before = walked(walk.target, walk.iter, element.id), around(function, walk)
+    if tensor is None or before is None or not is_left_alone(model, function, tensor, before):
+        return None
+    value = model.value_in(function, tensor)
+    loads = loads_in(function, element, before[1]) or _cast_at_first(walk, element.id)
+    if not loads or not surroundings.may_be_tensor(value):
+        return None
+    reads = [_read(model, function, each, (value.dtype or "").startswith(_WHOLE)) for each in loads]
+    changed = None if None in reads else _edits(model, function, tensor, before[0], reads, element.id)
+    if changed is None:
+        return None
+    name = ast.unparse(tensor)
+    is_kept = is_own(model, site, name, lambda use: use is tensor)
+    is_kept = is_kept or not effects.of_loop(model, function, before[0]).tensors
+    is_kept = is_kept and not may_be_written(model, function, tensor, before)
+    safety = Safety.SAFE if is_kept and value.kind is Kind.TENSOR else Safety.UNSAFE
+    fix = judged(model, function, Fix(_TITLE, safety, changed, _ASSUMES.format(name=name)))
+    return fix if isinstance(fix, Fix) else None
+
+
+def _cast_at_first(walk: Walk, name: str) -> list[ast.Name]:
+    """The element where the first statement makes a number of it, under the same name: `t = int(t)`."""
+    first = walk.body[0] if isinstance(walk, ast.For) else None
+    if not isinstance(walk, ast.For) or not isinstance(first, ast.Assign) or not isinstance(first.value, ast.Call):
+        return []
+    stores = [each for part in walk.body for each in subtree(part) if isinstance(each, ast.Name) and each.id == name]
+    stores = [each for each in stores if not isinstance(each.ctx, ast.Load)]
+    given = first.value.args
+    is_cast = len(given) == 1 and isinstance(given[0], ast.Name) and given[0].id == name
+    return [given[0]] if is_cast and stores == first.targets and isinstance(given[0], ast.Name) else []
+
+
+def _edits(
+    model: Model,
+    function: FunctionInfo,
+    tensor: ast.expr,
+    statement: ast.stmt,
+    reads: list[ast.expr | None],
+    name: str,
+) -> tuple[Edit, ...] | None:
+    walked_at = model.site_at(tensor, statement)
+    places = [model.site_at(each, statement_of(function, each)) for each in reads if each is not None]
+    if walked_at is None or None in places:
+        return None
+    flat = "" if model.value_in(function, tensor).vector else ".flatten()"  # each row has one element, or none is read
+    numbers = f"{edits.postfix(walked_at.tree, walked_at.node)}{flat}.tolist()"
+    replaced = (edits.replace(each.tree, each.node, name) for each in places if each is not None)
+    return edits.together(edits.replace(walked_at.tree, walked_at.node, numbers), *replaced)
+
+
+def _element(function: FunctionInfo, read: ast.expr) -> ast.Name | None:
+    """`t` of `t`, and of `t == end`."""
+    if isinstance(read, ast.Compare):
+        named = [each for each in (read.left, *read.comparators) if isinstance(each, ast.Name)]
+        return next((each for each in named if walk_that_binds(function, each, each.id) is not None), None)
+    return read if isinstance(read, ast.Name) else None
+
+
+def _read(model: Model, function: FunctionInfo, load: ast.Name, is_whole: bool) -> ast.expr | None:
+    """What a number replaces: `t.item()`, or the name alone in `int(t)` and in a test that compares integers."""
+    whole: ast.expr = load
+    while isinstance(attribute := function.parents.get(whole), ast.Attribute):
+        call = function.parents.get(attribute)
+        if not isinstance(call, ast.Call) or call.func is not attribute or call.args or call.keywords:
+            return None
+        if attribute.attr == "item":
+            return call
+        if attribute.attr not in _BEFORE_READ:
+            return None
+        whole = call
+    parent = function.parents.get(whole)
+    if isinstance(parent, ast.Call) and len(parent.args) == 1 and not parent.keywords:
+        return whole if model.value_in(function, parent.func).ref in _CASTS else None
+    if isinstance(parent, ast.Compare) and is_whole and isinstance(function.parents.get(parent), _ASKS):
+        return whole
+    return None
