@@ -128,6 +128,8 @@ def _needs_host(
     if depth and name not in PUTS_TOGETHER and (callee.ref or "").partition(".")[0] in libraries:
         return True
     called = callee.function
+    if called is not None and any(map(_compiles_for_host, called.decorators)):
+        return True
     if called is None or depth == bounds.MOST_CALLS_TO_HOST_WORK or called.is_module:
         return False
     named = called.parameter_names[called.self_name is not None :]
@@ -136,6 +138,11 @@ def _needs_host(
     statements = list(_statements(called.body))
     inner.spread(statements)
     return any(_needs_host(model, called, each, inner, libraries, depth + 1) for each in _all_calls(statements))
+
+
+def _compiles_for_host(decorator: ast.expr) -> bool:
+    """`@njit`, `@numba.jit(nopython=True)`."""
+    return last_name(decorator.func if isinstance(decorator, ast.Call) else decorator) in ("jit", "njit")
 
 
 def _given(call: ast.Call) -> list[ast.expr]:

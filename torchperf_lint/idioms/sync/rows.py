@@ -27,7 +27,7 @@ from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Edit
-    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model import Model, Site, Value
     from torchperf_lint.model.handles import FunctionInfo
     from torchperf_lint.syntax import cst
 
@@ -64,9 +64,14 @@ def rows_copied(model: Model, site: Site, copied: cst.BaseExpression) -> Rows | 
         return None
     tensor = row.value if isinstance(row, ast.Subscript) else walked(walk.target, walk.iter, counter.id)
     before = around(function, walk)
-    if tensor is None or before is None or not surroundings.may_be_tensor(model.value_in(function, tensor)):
+    if tensor is None or before is None or not _has_rows(model.value_in(function, tensor)):
         return None
     return Rows(row, tensor, before) if is_left_alone(model, function, tensor, before) else None
+
+
+def _has_rows(value: Value) -> bool:
+    """Whether it is a tensor, or a part of a batch that was moved; what a model gives may be a list of tensors."""
+    return value.kind is Kind.TENSOR or (value.origin is not None and surroundings.may_be_tensor(value))
 
 
 def _row(model: Model, function: FunctionInfo, node: ast.expr) -> ast.Name | ast.Subscript | None:

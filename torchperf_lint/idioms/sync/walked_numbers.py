@@ -48,7 +48,8 @@ def walked_as_numbers(model: Model, site: Site, read: ast.expr) -> Fix | None:
         return None
     value = model.value_in(function, tensor)
     loads = loads_in(function, element, before[1]) or _cast_at_first(walk, element.id)
-    if not loads or not surroundings.may_be_tensor(value):
+    is_tensor = value.kind is Kind.TENSOR or (value.origin is not None and surroundings.may_be_tensor(value))
+    if not loads or not is_tensor:
         return None
     reads = [_read(model, function, each, (value.dtype or "").startswith(_WHOLE)) for each in loads]
     changed = None if None in reads else _edits(model, function, tensor, before[0], reads, element.id)

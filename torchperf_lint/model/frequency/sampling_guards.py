@@ -344,7 +344,7 @@ def _comparison(test: ast.Compare, taken: bool, lookup: Callable[[str], list[ast
         late = isinstance(operator, (ast.Gt, ast.GtE)) == _reads_clock(left, lookup)
         return taken == late
     for counter, bound_side in ((left, right), (right, left)):
-        if not _is_counter(counter):
+        if not _is_counter(counter) and not _is_counter(_sum_bound(counter, lookup)):
             continue
         if isinstance(operator, ast.Eq):
             return taken
@@ -404,6 +404,13 @@ def _is_period(test: ast.BinOp, lookup: Callable[[str], list[ast.expr]]) -> bool
 
 def _is_one(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value == 1
+
+
+def _sum_bound(node: ast.expr, lookup: Callable[[str], list[ast.expr]]) -> ast.expr:
+    """`i + batches * epoch` of a name that is bound to that alone; anything else as it is."""
+    bound = lookup(node.id) if isinstance(node, ast.Name) else []
+    is_sum = len(bound) == 1 and isinstance(bound[0], ast.BinOp) and isinstance(bound[0].op, ast.Add)
+    return bound[0] if is_sum else node
 
 
 def _is_counter(node: ast.expr) -> bool:
