@@ -10,10 +10,9 @@ from torchperf_lint.engine.findings import Because, Confidence, Cost, Loss, Rate
 from torchperf_lint.engine.lowered import Link, Lowered, lowered
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model.domain.frequency import LoopKind
-from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.domain.values import WHOLE_BATCH, Kind
 from torchperf_lint.model.syntax.index import FunctionInfo
 from torchperf_lint.model.syntax.names import dotted, last_name, names_in
-from torchperf_lint.model.values.name_heuristics import WHOLE_BATCH
 from torchperf_lint.syntax.tree import COMPREHENSIONS, own_expressions, subtree
 
 if TYPE_CHECKING:

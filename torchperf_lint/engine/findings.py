@@ -179,6 +179,12 @@ class Unproven(Because):
     __slots__ = ()
 
 
+class Moved(Because):
+    """A step by which code of the project brings a value to the device."""
+
+    __slots__ = ()
+
+
 class Edit(NamedTuple):
     """Replace the bytes [start, end) of the file's UTF-8 text by `content`."""
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms import writes
 from torchperf_lint.model.domain.frequency import LoopKind
-from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.domain.values import WHOLE_BATCH, Kind
 from torchperf_lint.model.handles import last_name, names_bound_in, names_in
-from torchperf_lint.model.values.name_heuristics import WHOLE_BATCH
 from torchperf_lint.syntax import cst
 from torchperf_lint.syntax.tree import subtree
 

@@ -79,6 +79,10 @@ class Device(enum.Enum):
         return Device.AVAILABLE if self.is_cuda else Device.LIKELY
 
 
+WHOLE_BATCH = "batch"
+"""The `ref` of a batch as a whole, before anything shows which parts it has."""
+
+
 class Origin(enum.Enum):
     """The memory layout of what comes from a loader's batch."""
 

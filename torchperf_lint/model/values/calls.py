@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.engine.findings import Because
+from torchperf_lint.engine.findings import Because, Moved
 from torchperf_lint.knowledge import conventions, hooks, host_only, other_libraries, torch_api, torchmetrics_api
 from torchperf_lint.model.callgraph import class_unions, registries
 from torchperf_lint.model.domain.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
@@ -162,7 +162,7 @@ def named_mover(node: ast.Call, given: Value, arguments: list[Value], keywords: 
         device = next((device for device in named_devices if device is not None), None)
     if device is None or not device.on_accelerator:
         return given
-    return _placed_by(Because(node.lineno, f"moved to the device by `{name}(...)`"), arguments[0], device)
+    return _placed_by(Moved(node.lineno, f"moved to the device by `{name}(...)`"), arguments[0], device)
 
 
 def _placed_by(step: Because, value: Value, device: Device) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.engine.findings import Because
+from torchperf_lint.engine.findings import Because, Moved
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model.domain.values import STRING, Device, Kind, Value, derived, text_names
 from torchperf_lint.model.syntax.index import dotted, last_name
@@ -78,7 +78,7 @@ def moved(node: ast.Call, receiver: Value, name: str, arguments: list[Value], ke
         device = target
     if device.on_accelerator:
         said = "moved to the device"
-        step = Because(node.lineno, f"{said} by `.{name}(...)`" if name == "to" else f"{said} by `.{name}()`")
+        step = Moved(node.lineno, f"{said} by `.{name}(...)`" if name == "to" else f"{said} by `.{name}()`")
         return receiver._replace(device=device, because=(step,))
     if device is Device.UNKNOWN and receiver == HOST_DATA:
         return Value()  # an unknown value lets the name heuristics decide, which say more than an unknown device

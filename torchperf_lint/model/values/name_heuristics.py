@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 
 from torchperf_lint.knowledge import conventions
-from torchperf_lint.model.domain.values import Device, Kind, Origin, Value
+from torchperf_lint.model.domain.values import WHOLE_BATCH, Device, Kind, Origin, Value
 
-WHOLE_BATCH = "batch"
 BATCH = Value(Kind.PYTREE, origin=Origin.BATCH, ref=WHOLE_BATCH)
 """A batch as a loader yields it, on the host unless something has moved it."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity, Unproven
+from torchperf_lint.engine.findings import Edit, Finding, Fix, Moved, NoFix, Safety, Severity, Unproven
 from torchperf_lint.idioms import conditions, habits, placing, surroundings
 from torchperf_lint.idioms.caches import fills_table
 from torchperf_lint.idioms.metrics.host_metrics import feeds_host_metric
@@ -22,8 +22,7 @@ from torchperf_lint.idioms.sync.rows import copied_at_once, is_walked, rows_copi
 from torchperf_lint.idioms.transfer.roundtrips import goes_back
 from torchperf_lint.knowledge.host_work import NEEDS_HOST, WRITES_OUT
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
-from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.values.name_heuristics import WHOLE_BATCH
+from torchperf_lint.model.domain.values import WHOLE_BATCH, Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -134,10 +133,10 @@ def _is_copied(model: Model, receiver: cst.BaseExpression) -> bool:
 
 
 def _was_on_host(model: Model, copied: cst.BaseExpression) -> bool:
-    """Whether it is a part of a batch that the loader gave on the host: a move brought it to the device."""
+    """Whether it is a part of a batch that code of the project has moved to the device."""
     value = model.value(copied)
-    is_proven = not any(isinstance(step, Unproven) for step in value.because)
-    return value.kind is Kind.PYTREE and value.origin is not None and value.ref != WHOLE_BATCH and is_proven
+    is_part = value.kind is Kind.PYTREE and value.origin is not None and value.ref != WHOLE_BATCH
+    return is_part and any(isinstance(step, Moved) for step in value.because)
 
 
 def _is_part_of_read(model: Model, site: Site) -> bool:
