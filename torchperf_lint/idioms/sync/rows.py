@@ -6,15 +6,15 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
-from torchperf_lint.idioms import effects, placing, surroundings
+from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.idioms.scripting import judged
-from torchperf_lint.idioms.sync.element_loops import is_own
 from torchperf_lint.idioms.sync.walks import (
     around,
     is_left_alone,
+    is_never_written,
     loads_in,
-    may_be_written,
     statement_of,
+    walk_instead,
     walk_that_binds,
     walked,
 )
@@ -139,11 +139,7 @@ def copied_at_once(model: Model, site: Site, rows: Rows) -> Fix | NoFix:
     changed = _by_item(model, function, rows, chain) if by_item else _by_count(model, function, rows, chain)
     if isinstance(changed, NoFix):
         return changed
-    is_kept = (
-        is_own(model, site, name, lambda use: _is_only_copied(function, use))
-        or not effects.of_loop(model, function, rows.before[0]).tensors
-    )
-    is_kept = is_kept and not may_be_written(model, function, rows.tensor, rows.before)
+    is_kept = is_never_written(model, site, rows.tensor, rows.before, lambda use: _is_only_copied(function, use))
     is_safe = is_kept and value.is_tensor and "numpy" not in chain
     safety = Safety.SAFE if is_safe else Safety.UNSAFE
     assumes = (_ASSUMES_ARRAYS if "numpy" in chain else _ASSUMES).format(name=name)
@@ -173,15 +169,8 @@ def _by_item(model: Model, function: FunctionInfo, rows: Rows, chain: tuple[str,
     copies = [_chain(function, each) for each in loads or ()]
     if not copies or any(each != chain for each, _ in copies):
         return NoFix.USED_OTHERWISE
-    walked_at = model.site_at(rows.tensor, rows.before[0])
-    places = [model.site_at(whole, statement_of(function, whole)) for _, whole in copies]
-    if walked_at is None or None in places:
-        return NoFix.NO_ROOM
-    all_rows = f"{edits.postfix(walked_at.tree, walked_at.node)}{_called(chain)}"
-    changed = edits.together(
-        edits.replace(walked_at.tree, walked_at.node, all_rows),
-        *(edits.replace(each.tree, each.node, rows.row.id) for each in places if each is not None),
-    )
+    wholes = [whole for _, whole in copies]
+    changed = walk_instead(model, (rows.tensor, rows.before[0]), _called(chain), wholes, rows.row.id)
     return NoFix.NO_ROOM if changed is None else changed
 
 

@@ -6,24 +6,21 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Fix, Safety
-from torchperf_lint.idioms import effects, surroundings
+from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.scripting import judged
-from torchperf_lint.idioms.sync.element_loops import is_own
 from torchperf_lint.idioms.sync.walks import (
     around,
     is_left_alone,
+    is_never_written,
     loads_in,
-    may_be_written,
-    statement_of,
+    walk_instead,
     walk_that_binds,
     walked,
 )
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.syntax import edits
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from torchperf_lint.engine.findings import Edit
     from torchperf_lint.idioms.sync.walks import Walk
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.handles import FunctionInfo
@@ -52,13 +49,15 @@ def walked_as_numbers(model: Model, site: Site, read: ast.expr) -> Fix | None:
     if not loads or not is_tensor:
         return None
     reads = [_read(model, function, each, (value.dtype or "").startswith(_WHOLE)) for each in loads]
-    changed = None if None in reads else _edits(model, function, tensor, before[0], reads, element.id)
+    wholes = [each for each in reads if each is not None]
+    if len(wholes) != len(reads):
+        return None
+    flat = "" if value.vector else ".flatten()"  # each row has one element, or none is read
+    changed = walk_instead(model, (tensor, before[0]), f"{flat}.tolist()", wholes, element.id)
     if changed is None:
         return None
     name = ast.unparse(tensor)
-    is_kept = is_own(model, site, name, lambda use: use is tensor)
-    is_kept = is_kept or not effects.of_loop(model, function, before[0]).tensors
-    is_kept = is_kept and not may_be_written(model, function, tensor, before)
+    is_kept = is_never_written(model, site, tensor, before, lambda use: use is tensor)
     safety = Safety.SAFE if is_kept and value.kind is Kind.TENSOR else Safety.UNSAFE
     fix = judged(model, function, Fix(_TITLE, safety, changed, _ASSUMES.format(name=name)))
     return fix if isinstance(fix, Fix) else None
@@ -74,24 +73,6 @@ def _cast_at_first(walk: Walk, name: str) -> list[ast.Name]:
     given = first.value.args
     is_cast = len(given) == 1 and isinstance(given[0], ast.Name) and given[0].id == name
     return [given[0]] if is_cast and stores == first.targets and isinstance(given[0], ast.Name) else []
-
-
-def _edits(
-    model: Model,
-    function: FunctionInfo,
-    tensor: ast.expr,
-    statement: ast.stmt,
-    reads: list[ast.expr | None],
-    name: str,
-) -> tuple[Edit, ...] | None:
-    walked_at = model.site_at(tensor, statement)
-    places = [model.site_at(each, statement_of(function, each)) for each in reads if each is not None]
-    if walked_at is None or None in places:
-        return None
-    flat = "" if model.value_in(function, tensor).vector else ".flatten()"  # each row has one element, or none is read
-    numbers = f"{edits.postfix(walked_at.tree, walked_at.node)}{flat}.tolist()"
-    replaced = (edits.replace(each.tree, each.node, name) for each in places if each is not None)
-    return edits.together(edits.replace(walked_at.tree, walked_at.node, numbers), *replaced)
 
 
 def _element(function: FunctionInfo, read: ast.expr) -> ast.Name | None:

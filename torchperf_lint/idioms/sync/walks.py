@@ -5,12 +5,17 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, TypeAlias
 
-from torchperf_lint.idioms import writes
+from torchperf_lint.idioms import effects, writes
+from torchperf_lint.idioms.sync.element_loops import is_own
 from torchperf_lint.model.handles import dotted, last_name, names_in
+from torchperf_lint.syntax import edits
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from torchperf_lint.model import Model
+    from collections.abc import Callable
+
+    from torchperf_lint.engine.findings import Edit
+    from torchperf_lint.model import Model, Site
     from torchperf_lint.model.handles import FunctionInfo
 
 Walk: TypeAlias = ast.For | ast.comprehension
@@ -118,6 +123,38 @@ def is_left_alone(model: Model, function: FunctionInfo, node: ast.expr, before: 
         return False
     written = (each for part in _repeated(before) for each in writes.writes_of(part))
     return all(dotted(part) != path for each in written for part in subtree(each) if isinstance(part, ast.expr))
+
+
+def walk_instead(
+    model: Model, walk: tuple[ast.expr, ast.stmt], called: str, wholes: list[ast.expr], name: str
+) -> tuple[Edit, ...] | None:
+    """Edits for a walk, and its statement, that go over `x<called>` and have the name in the place of these parts."""
+    function = model.place_of(walk[1]).function
+    walked_at = model.site_at(*walk)
+    places = [model.site_at(each, statement_of(function, each)) for each in wholes]
+    if walked_at is None or None in places:
+        return None
+    return edits.together(
+        edits.replace(walked_at.tree, walked_at.node, f"{edits.postfix(walked_at.tree, walked_at.node)}{called}"),
+        *(edits.replace(each.tree, each.node, name) for each in places if each is not None),
+    )
+
+
+def is_never_written(
+    model: Model,
+    site: Site,
+    tensor: ast.expr,
+    before: tuple[ast.stmt, ast.AST],
+    only_reads: Callable[[ast.Name], bool],
+) -> bool:
+    """Whether nothing that repeats writes to the tensor, in the project's other functions either.
+
+    `only_reads` tells of the function's own uses of it that are known to do no more.
+    """
+    function = model.function_of(site)
+    is_alone = is_own(model, site, ast.unparse(tensor), only_reads)
+    is_alone = is_alone or not effects.of_loop(model, function, before[0]).tensors
+    return is_alone and not may_be_written(model, function, tensor, before)
 
 
 def may_be_written(model: Model, function: FunctionInfo, node: ast.expr, before: tuple[ast.stmt, ast.AST]) -> bool:
