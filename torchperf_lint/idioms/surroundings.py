@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model import HotPath, Model, Site, Value
     from torchperf_lint.model.handles import ClassInfo, FunctionInfo, NameUses
 
-_OF_DICTS = frozenset({"items", "keys", "values"})
+_GIVE_ITEMS = frozenset({"zip", "enumerate", "reversed"})
 _RECKONS = frozenset({"min", "max", "int", "round", "abs"})
 
 
@@ -43,8 +43,8 @@ def inner_walks(model: Model, site: Site) -> list[Walk]:
             nodes = [] if is_display else subtree(loop.iter)
             parts = [node for node in nodes if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))]
             values = [model.value_in(function, part) for part in parts]
-            of_dict = isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in _OF_DICTS
-            walked = [value for value in values if value.kind is Kind.TENSOR or not of_dict]
+            is_made = isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) not in _GIVE_ITEMS
+            walked = [value for value in values if value.kind is Kind.TENSOR or not is_made]
             tensors = any(may_be_tensor(value) and value.device.on_accelerator for value in walked)
             found.append(Walk(targets, ast.unparse(loop.iter), tensors))
     return found

@@ -10,9 +10,9 @@ NEEDS_HOST = frozenset(
 """Take host data: text decoding, assignment problems, images, sizes of parts, queues to other processes."""
 
 WRITES_OUT = frozenset(
-    "save savez savez_compressed save_image imsave imwrite imshow dump dumps write writerow writerows write_video "
-    "to_csv to_json save_pretrained add_audio add_video add_image add_images add_figure add_histogram add_embedding "
-    "plot scatter hist show log_image savefig Image Histogram Table create_dataset memmap Video".split()
+    "save savetxt savez savez_compressed save_image imsave imwrite imshow dump dumps write writerow writerows "
+    "write_video to_csv to_json save_pretrained add_audio add_video add_image add_images add_figure add_histogram "
+    "add_embedding plot scatter hist show log_image savefig Image Histogram Table create_dataset memmap Video".split()
 )
 """Save, plot or export their arguments: a loop that writes out results cannot keep them on the device."""
 
@@ -30,3 +30,12 @@ WORKS = frozenset(
     "run_coco_eval coco_evaluation imsave imwrite imread save_image write_video decode_predictions".split()
 )
 """Functions of any owner that do: text, images, assignment problems, scores."""
+
+ARITHMETIC = frozenset(
+    "abs add all any arange argmax argmin argsort array asarray ascontiguousarray bincount clip concatenate copy "
+    "cumsum diff divide dot empty equal exp expand_dims eye float32 float64 full histogram int32 int64 isnan isfinite "
+    "log logical_and logical_not logical_or max maximum mean median min minimum multiply nan_to_num nanmean nonzero "
+    "norm ones ones_like percentile power prod quantile reshape round sort sqrt square squeeze stack std subtract sum "
+    "take tile transpose unique unravel_index var where zeros zeros_like".split()
+)
+"""Functions of NumPy that torch has for the device."""

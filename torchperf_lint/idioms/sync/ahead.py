@@ -61,10 +61,18 @@ def read_ahead(model: Model, site: Site, tensor: cst.BaseExpression, reader: str
 
     `tensor` is what the site reads, by `item`, `float` or `int`.
     """
-    made, function, torch = model.ast_of(tensor), model.function_of(site), model.name_of("torch", site)
+    made = model.ast_of(tensor)
     as_numbers = None if made is None else walked_as_numbers(model, site, made)
-    if as_numbers is not None:
+    if as_numbers is not None and as_numbers.safety is Safety.SAFE:
         return as_numbers
+    one_by_one = _read_ahead(model, site, tensor, reader)
+    is_safe = isinstance(one_by_one, Fix) and one_by_one.safety is Safety.SAFE
+    return one_by_one if is_safe or as_numbers is None else as_numbers
+
+
+def _read_ahead(model: Model, site: Site, tensor: cst.BaseExpression, reader: str) -> Fix | NoFix:
+    """The values of all passes, made by a comprehension before the loop."""
+    made, function, torch = model.ast_of(tensor), model.function_of(site), model.name_of("torch", site)
     found = [] if made is None else passes_to(model, site, made)
     if made is None or not found or not computes(model, function, made):
         return NoFix.FORM

@@ -6,9 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge.torch_api import METADATA_ATTRIBUTES
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import dotted
-from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.handles import ClassInfo, FunctionInfo
 
 _WRITE_A_NUMBER = frozenset({"fill_", "add_", "sub_", "remainder_", "fmod_"})
+_READS = frozenset({"item", "tolist", "size", "dim", "numel"})
 _WRITE_ZERO = frozenset({"zero_"})
 
 
@@ -32,7 +33,7 @@ def is_host_counter(model: Model, read: HostRead) -> Because | None:
     if path != f"{function.self_name}.{node.attr}":
         return None
     writes = list(_writes(model, function.cls, node.attr))
-    if not writes or not all(is_number for *_, is_number in writes):
+    if not writes or not all(is_number for *_, is_number in writes) or _is_written_outside(model, node.attr):
         return None
     method, row, _ = writes[0]
     text = f"only numbers of the host are written to `{path}`: one that the object keeps beside it needs no read"
@@ -49,33 +50,48 @@ def _writes(model: Model, cls: ClassInfo, name: str) -> Iterator[tuple[FunctionI
 
 
 def _written_by(model: Model, method: FunctionInfo, path: str) -> Iterator[tuple[int, bool]]:
+    """The writes of a method; a use that is no plain read either may be one of nobody knows what."""
     home = model.home(method)
     for node in method.nodes:
-        if not isinstance(node, (ast.stmt, ast.expr)):
+        if not isinstance(node, ast.Attribute) or dotted(node) != path:
             continue
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        if isinstance(node, (ast.AugAssign, ast.AnnAssign)):
-            targets = [node.target]
-        if any(_is_of(part, path) for each in targets for part in subtree(each) if isinstance(part, ast.expr)):
-            value = getattr(node, "value", None)
-            whole = any(isinstance(each, (ast.Tuple, ast.List)) or dotted(each) == path for each in targets)
-            is_kept = whole and isinstance(node, ast.Assign)
+        whole: ast.expr = node
+        parent = method.parents.get(node)
+        if isinstance(parent, ast.Subscript) and parent.value is node:
+            whole, parent = parent, method.parents.get(parent)
+        if isinstance(getattr(whole, "ctx", None), ast.Store):
+            value = parent.value if isinstance(parent, (ast.Assign, ast.AugAssign)) else None
             is_number = value is not None and home.value_in(method, value).kind is Kind.NUMBER
-            yield node.lineno, is_number and not is_kept
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_of(node.func.value, path):
-            if node.func.attr in _WRITE_A_NUMBER:
-                given = node.args[0] if len(node.args) == 1 else None
+            yield node.lineno, is_number and (whole is not node or isinstance(parent, ast.AugAssign))
+            continue
+        call = method.parents.get(parent) if isinstance(parent, ast.Attribute) else None
+        if isinstance(parent, ast.Attribute) and isinstance(call, ast.Call) and call.func is parent:
+            if parent.attr in _WRITE_A_NUMBER:
+                given = call.args[0] if len(call.args) == 1 and not call.keywords else None
                 yield node.lineno, given is not None and home.value_in(method, given).kind is Kind.NUMBER
-            elif node.func.attr in _WRITE_ZERO or node.func.attr.endswith("_"):
-                yield node.lineno, node.func.attr in _WRITE_ZERO
-        elif isinstance(node, ast.Call) and any(dotted(each) == path for each in node.args):
-            yield node.lineno, _only_reads(node)
+            elif parent.attr in _WRITE_ZERO:
+                yield node.lineno, True
+            elif parent.attr not in _READS:
+                yield node.lineno, False
+        elif not _only_reads(parent):
+            yield node.lineno, False
 
 
-def _is_of(node: ast.expr, path: str) -> bool:
-    """Whether it is the attribute, or an element of it."""
-    return dotted(node.value if isinstance(node, ast.Subscript) else node) == path
+def _only_reads(parent: ast.AST | None) -> bool:
+    """Whether an expression or a statement gets no more than the number: `int(x)`, `x > 3`, `x + 1`, `x.device`."""
+    if isinstance(parent, ast.Call):
+        return dotted(parent.func) in ("int", "float", "bool", "print", "range")
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in METADATA_ATTRIBUTES or parent.attr == "device"
+    return isinstance(parent, (ast.Compare, ast.BinOp, ast.FormattedValue, ast.If, ast.While))
 
 
-def _only_reads(call: ast.Call) -> bool:
-    return dotted(call.func) in ("int", "float", "bool", "len", "print", "range")
+def _is_written_outside(model: Model, name: str) -> bool:
+    """Whether other code of the file stores to an attribute of this name of another object, or calls its methods."""
+    for function in model.functions:
+        for node in () if function.is_module else function.nodes:
+            if isinstance(node, ast.Attribute) and node.attr == name and dotted(node.value) != function.self_name:
+                parent = function.parents.get(node)
+                if isinstance(node.ctx, ast.Store) or isinstance(parent, (ast.Subscript, ast.Attribute)):
+                    return True
+    return False

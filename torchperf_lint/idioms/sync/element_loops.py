@@ -166,7 +166,7 @@ def _is_assigned_once(function: FunctionInfo, name: str) -> bool:
     return isinstance(statement, ast.Assign) and len(statement.targets) == 1
 
 
-def is_bound_before(model: Model, function: FunctionInfo, name: str, loop: ast.For | ast.While) -> bool:
+def is_bound_before(model: Model, function: FunctionInfo, name: str, loop: ast.stmt) -> bool:
     """Whether the name is certainly bound where the loop begins."""
     if name in function.parameter_names:
         return True

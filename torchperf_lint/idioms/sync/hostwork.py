@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.containers import FILL
-from torchperf_lint.knowledge.host_work import HOST_LIBRARIES, NEEDS_HOST, PUTS_TOGETHER, WRITES_OUT
+from torchperf_lint.knowledge.host_work import ARITHMETIC, HOST_LIBRARIES, NEEDS_HOST, PUTS_TOGETHER, WRITES_OUT
 from torchperf_lint.model import bounds
 from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax.tree import children, own_nodes
@@ -124,9 +124,12 @@ def _needs_host(
     name = last_name(call.func)
     if name in NEEDS_HOST or name in WRITES_OUT:
         return True
-    callee = model.value_in(function, call.func)
-    if depth and name not in PUTS_TOGETHER and (callee.ref or "").partition(".")[0] in libraries:
+    if name == "step" and "env" in (dotted(call.func) or "").lower():
         return True
+    callee = model.value_in(function, call.func)
+    library = (callee.ref or "").partition(".")[0]
+    if depth and name not in PUTS_TOGETHER and library in HOST_LIBRARIES:
+        return library in libraries or name not in ARITHMETIC
     called = callee.function
     if called is not None and any(map(_compiles_for_host, called.decorators)):
         return True

@@ -214,7 +214,7 @@ def _made_of(function: FunctionInfo, name: str) -> str:
         return ""
     node = bound[0].value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
-        return "mask"  # integers that index are not inverted
+        node = node.operand
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in VIEW_METHODS:
         node = node.func.value
     return _last_word(node)

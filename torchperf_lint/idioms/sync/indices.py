@@ -47,6 +47,8 @@ def without_copy(model: Model, place: Costly) -> Fix | NoFix:
     indexed, subscript = place.indexed, place.site.node
     if indexed is None or not isinstance(subscript, cst.Subscript) or len(subscript.slice) != len(indexed.parts):
         return NoFix.FORM
+    if surroundings.is_spelled_out(model, place.site):
+        return NoFix.FORM
     on_host: list[cst.BaseExpression] = []
     for element, part in zip(subscript.slice, indexed.parts, strict=True):
         if isinstance(element.slice, cst.Index) and _is_on_host(model, indexed, part):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.idioms.scripting import judged
+from torchperf_lint.idioms.sync.element_loops import is_bound_before
 from torchperf_lint.idioms.sync.walks import (
     around,
     is_left_alone,
@@ -33,9 +34,12 @@ if TYPE_CHECKING:
 
 _TITLE = "copy all rows at once, before the loop"
 _ASSUMES = "nothing writes to `{name}` while the loop runs"
+_ASSUMES_SHARED = f"{_ASSUMES}, and rows may be parts of one tensor in memory, and of one graph"
 _ASSUMES_ARRAYS = "`{name}` has more than one dimension, and nothing writes to it while the loop runs"
 _COPIES = frozenset({"cpu", "numpy", "tolist"})
 _PAIRS = ("zip", "enumerate")
+_COUNTS = ("range", "enumerate")
+_REPEAT = (ast.For, ast.AsyncFor, ast.While)
 _OF_ROWS = VIEW_METHODS | {*DTYPE_METHODS, "detach", "clone", "contiguous"}
 
 
@@ -62,7 +66,7 @@ def rows_copied(model: Model, site: Site, copied: cst.BaseExpression) -> Rows | 
         return None
     if isinstance(walk, ast.For) and model.loop_info(walk).kind is not LoopKind.OTHER:
         return None
-    tensor = row.value if isinstance(row, ast.Subscript) else walked(walk.target, walk.iter, counter.id)
+    tensor = row.value if isinstance(row, ast.Subscript) else walked(model, walk.target, walk.iter, counter.id)
     before = around(function, walk)
     if tensor is None or before is None or not _has_rows(model.value_in(function, tensor)):
         return None
@@ -133,20 +137,54 @@ def copied_at_once(model: Model, site: Site, rows: Rows) -> Fix | NoFix:
     value, name = model.value_in(function, rows.tensor), ast.unparse(rows.tensor)
     if not _COPIES.intersection(chain):
         return NoFix.FORM
+    if not _is_local(function, rows.tensor) or not _once_in_each_pass(function, rows):
+        return NoFix.VARIES
     if "numpy" in chain and value.vector:
         return NoFix.SHAPE_UNKNOWN  # an array's elements are numbers, a tensor's are arrays
     by_item = isinstance(rows.row, ast.Name)
     changed = _by_item(model, function, rows, chain) if by_item else _by_count(model, function, rows, chain)
     if isinstance(changed, NoFix):
         return changed
-    is_kept = is_never_written(model, site, rows.tensor, rows.before, lambda use: _is_only_copied(function, use))
-    is_safe = is_kept and value.is_tensor and "numpy" not in chain
+    is_kept = is_never_written(model, site, rows.tensor, rows.before, lambda use: _is_only_copied(model, function, use))
+    is_safe = is_kept and value.is_tensor and chain[-1] == "tolist"
     safety = Safety.SAFE if is_safe else Safety.UNSAFE
-    assumes = (_ASSUMES_ARRAYS if "numpy" in chain else _ASSUMES).format(name=name)
+    assumes = _ASSUMES if chain[-1] == "tolist" else _ASSUMES_ARRAYS if "numpy" in chain else _ASSUMES_SHARED
+    assumes = assumes.format(name=name)
     return judged(model, function, Fix(_TITLE, safety, changed, assumes))
 
 
-def _is_only_copied(function: FunctionInfo, use: ast.Name) -> bool:
+def _is_local(function: FunctionInfo, tensor: ast.expr) -> bool:
+    """Whether no call in the loop can bind the tensor's name to another one."""
+    if not isinstance(tensor, ast.Name) or function.is_module:
+        return False
+    declared = (each for each in function.nodes if isinstance(each, (ast.Global, ast.Nonlocal)))
+    is_own = tensor.id in function.bound_names or tensor.id in function.parameter_names
+    return is_own and not any(tensor.id in each.names for each in declared)
+
+
+def _once_in_each_pass(function: FunctionInfo, rows: Rows) -> bool:
+    """Whether each pass of the walk copies one row of its own, once: two copies of a row are not one object."""
+    counter = rows.row.slice if isinstance(rows.row, ast.Subscript) else rows.row
+    loads = loads_in(function, counter, rows.before[1]) if isinstance(counter, ast.Name) else None
+    if loads is None or not isinstance(counter, ast.Name):
+        return False
+    walk = walk_that_binds(function, rows.row, counter.id)
+    if isinstance(walk, ast.comprehension) and len(getattr(rows.before[1], "generators", ())) != 1:
+        return False
+    above: ast.AST | None = rows.row
+    while above is not walk and above is not rows.before[1]:
+        above = function.parents.get(above) if above is not None else None
+        if above is None or (isinstance(above, _REPEAT) and above is not walk):
+            return False
+    if isinstance(rows.row, ast.Name):
+        return len(loads) == 1
+    is_counted = walk is not None and isinstance(walk.iter, ast.Call) and last_name(walk.iter.func) in _COUNTS
+    whole = ast.dump(rows.row)
+    same = (each for each in subtree(rows.before[1]) if isinstance(each, ast.Subscript) and ast.dump(each) == whole)
+    return is_counted and len(list(same)) == 1
+
+
+def _is_only_copied(model: Model, function: FunctionInfo, use: ast.Name) -> bool:
     """Whether a use of a tensor takes rows alone, of which each is copied: `scores[i].tolist()`, `zip(scores, y)`."""
     parent = function.parents.get(use)
     if isinstance(parent, ast.Subscript):
@@ -157,7 +195,7 @@ def _is_only_copied(function: FunctionInfo, use: ast.Name) -> bool:
     if not isinstance(walk, (ast.For, ast.comprehension)):
         return False
     names = [each for each in subtree(walk.target) if isinstance(each, ast.Name)]
-    name = next((each for each in names if walked(walk.target, walk.iter, each.id) is use), None)
+    name = next((each for each in names if walked(model, walk.target, walk.iter, each.id) is use), None)
     repeated = None if name is None else around(function, walk)
     loads = None if name is None or repeated is None else loads_in(function, name, repeated[1])
     return loads is not None and all(not _COPIES.isdisjoint(_chain(function, each)[0]) for each in loads)
@@ -179,8 +217,10 @@ def _by_count(model: Model, function: FunctionInfo, rows: Rows, chain: tuple[str
     statement, tensor = rows.before[0], ast.unparse(rows.tensor)
     _, whole = _chain(function, rows.row)
     at = model.site_at(whole, statement_of(function, whole))
-    if at is None:
+    if at is None or surroundings.is_spelled_out(model, at):
         return NoFix.NO_ROOM
+    if not all(map(model.keeps_builtin, _COUNTS)) or not is_bound_before(model, function, tensor, statement):
+        return NoFix.VARIES
     name = model.remember(
         ("rows before the loop", statement, tensor, chain),
         lambda: surroundings.new_name(model, function, f"{last_name(rows.tensor)}_on_host"),

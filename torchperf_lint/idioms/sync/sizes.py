@@ -9,7 +9,7 @@ from torchperf_lint.idioms.writes import writes_of
 from torchperf_lint.knowledge.torch_api import SIZE_ARGUMENTS, SIZED_BY_DATA
 from torchperf_lint.model.domain.values import UNKNOWN, Kind
 from torchperf_lint.model.handles import dotted, last_name
-from torchperf_lint.syntax.tree import subtree
+from torchperf_lint.syntax.tree import COMPREHENSIONS, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ def hot_calls_sized_by_data(model: Model) -> Iterator[tuple[Site, tuple[Because,
 def is_length(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     """Whether a number is how many items there are: `len(x)`, `x.shape[0]`, `x.size(0)`, or a name bound to one."""
     if isinstance(node, ast.Name):
-        if function.bound_names.count(node.id) != 1:
+        if function.bound_names.count(node.id) != 1 or _is_bound_otherwise(function, node):
             return False
         bound = model.only_binding(function, node.id)
         return is_length(model, function, bound) if bound is not None else _is_dimension(model, function, node.id)
@@ -49,9 +49,20 @@ def is_length(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     if not isinstance(node, ast.Call):
         return isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 0
     is_of_tensor = isinstance(node.func, ast.Attribute) and model.value_in(function, node.func.value).is_tensor
-    return (isinstance(node.func, ast.Name) and node.func.id == "len") or (
+    is_of_tensor = is_of_tensor and model.value_in(function, node.func).function is None
+    return (isinstance(node.func, ast.Name) and node.func.id == "len" and model.keeps_builtin("len")) or (
         is_of_tensor and bool(node.args) and last_name(node.func) == "size"
     )
+
+
+def _is_bound_otherwise(function: FunctionInfo, name: ast.Name) -> bool:
+    """Whether a lambda, a display or a pattern may bind the name as well."""
+    above: ast.AST | None = function.parents.get(name)
+    while above is not None and above is not function.node:
+        if isinstance(above, (ast.Lambda, *COMPREHENSIONS)):
+            return True
+        above = function.parents.get(above)
+    return any(isinstance(each, ast.Match) for each in function.nodes)
 
 
 def _is_dimension(model: Model, function: FunctionInfo, name: str) -> bool:

@@ -71,7 +71,7 @@ def _by_item(model: Model, function: FunctionInfo, node: ast.expr) -> Fix | None
     walk = walk_that_binds(function, node, node.id) if isinstance(node, ast.Name) else None
     if walk is None or not isinstance(node, ast.Name):
         return None
-    given, before = walked(walk.target, walk.iter, node.id), around(function, walk)
+    given, before = walked(model, walk.target, walk.iter, node.id), around(function, walk)
     if given is None or before is None or not is_left_alone(model, function, given, before):
         return None
     if may_be_written(model, function, given, before):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Fix, Safety
 from torchperf_lint.idioms import surroundings
@@ -26,11 +26,21 @@ if TYPE_CHECKING:
     from torchperf_lint.model.handles import FunctionInfo
 
 _TITLE = "read all elements at once, and walk the numbers"
-_ASSUMES = "`{name}` is a tensor, and nothing writes to it while the loop runs"
+_ASSUMES = (
+    "`{name}` is a tensor of one dimension that nothing writes to while the loop runs, and what its elements are "
+    "compared with are integers"
+)
 _BEFORE_READ = frozenset({"detach", "cpu"})
 _CASTS = frozenset({"builtins.int", "builtins.float"})
-_ASKS = (ast.If, ast.While, ast.IfExp, ast.BoolOp, ast.Assert)
-_WHOLE = ("int", "uint", "bool")
+_ASKS = (ast.If, ast.While, ast.IfExp, ast.Assert)
+_ORDERS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+
+
+class _Read(NamedTuple):
+    """An expression that a number replaces; `is_sure` says that the result is the same whatever it meets."""
+
+    whole: ast.expr
+    is_sure: bool = True
 
 
 def walked_as_numbers(model: Model, site: Site, read: ast.expr) -> Fix | None:
@@ -40,7 +50,7 @@ def walked_as_numbers(model: Model, site: Site, read: ast.expr) -> Fix | None:
     walk = None if element is None else walk_that_binds(function, element, element.id)
     if walk is None or element is None:
         return None
-    tensor, before = walked(walk.target, walk.iter, element.id), around(function, walk)
+    tensor, before = walked(model, walk.target, walk.iter, element.id), around(function, walk)
     if tensor is None or before is None or not is_left_alone(model, function, tensor, before):
         return None
     value = model.value_in(function, tensor)
@@ -48,17 +58,18 @@ def walked_as_numbers(model: Model, site: Site, read: ast.expr) -> Fix | None:
     is_tensor = value.kind is Kind.TENSOR or (value.origin is not None and surroundings.may_be_tensor(value))
     if not loads or not is_tensor:
         return None
-    reads = [_read(model, function, each, (value.dtype or "").startswith(_WHOLE)) for each in loads]
-    wholes = [each for each in reads if each is not None]
+    reads = [_read(model, function, each, is_whole=value.dtype == "int64") for each in loads]
+    wholes = [each.whole for each in reads if each is not None]
     if len(wholes) != len(reads):
         return None
-    flat = "" if value.vector else ".flatten()"  # each row has one element, or none is read
-    changed = walk_instead(model, (tensor, before[0]), f"{flat}.tolist()", wholes, element.id)
+    replaced = [each for each in wholes if not isinstance(each, ast.Name)]
+    changed = walk_instead(model, (tensor, before[0]), ".tolist()", replaced, element.id)
     if changed is None:
         return None
     name = ast.unparse(tensor)
     is_kept = is_never_written(model, site, tensor, before, lambda use: use is tensor)
-    safety = Safety.SAFE if is_kept and value.kind is Kind.TENSOR else Safety.UNSAFE
+    is_sure = value.is_tensor and value.vector is True and all(each.is_sure for each in reads if each is not None)
+    safety = Safety.SAFE if is_kept and is_sure else Safety.UNSAFE
     fix = judged(model, function, Fix(_TITLE, safety, changed, _ASSUMES.format(name=name)))
     return fix if isinstance(fix, Fix) else None
 
@@ -83,7 +94,7 @@ def _element(function: FunctionInfo, read: ast.expr) -> ast.Name | None:
     return read if isinstance(read, ast.Name) else None
 
 
-def _read(model: Model, function: FunctionInfo, load: ast.Name, is_whole: bool) -> ast.expr | None:
+def _read(model: Model, function: FunctionInfo, load: ast.Name, *, is_whole: bool) -> _Read | None:
     """What a number replaces: `t.item()`, or the name alone in `int(t)` and in a test that compares integers."""
     whole: ast.expr = load
     while isinstance(attribute := function.parents.get(whole), ast.Attribute):
@@ -91,13 +102,30 @@ def _read(model: Model, function: FunctionInfo, load: ast.Name, is_whole: bool) 
         if not isinstance(call, ast.Call) or call.func is not attribute or call.args or call.keywords:
             return None
         if attribute.attr == "item":
-            return call
+            return _Read(call)
         if attribute.attr not in _BEFORE_READ:
             return None
         whole = call
     parent = function.parents.get(whole)
     if isinstance(parent, ast.Call) and len(parent.args) == 1 and not parent.keywords:
-        return whole if model.value_in(function, parent.func).ref in _CASTS else None
-    if isinstance(parent, ast.Compare) and is_whole and isinstance(function.parents.get(parent), _ASKS):
-        return whole
-    return None
+        return _Read(whole) if model.value_in(function, parent.func).ref in _CASTS else None
+    if not isinstance(parent, ast.Compare) or not is_whole or not _is_asked(function, parent):
+        return None
+    if len(parent.ops) != 1 or not isinstance(parent.ops[0], _ORDERS):
+        return None
+    other = parent.comparators[0] if parent.left is whole else parent.left
+    number = model.value_in(function, other)
+    if number.kind is Kind.NUMBER:
+        is_int = type(number.constant) is int or number.dtype == "int"
+        return _Read(whole, is_int) if is_int or number.dtype is None else None
+    return _Read(whole, False) if number.kind is Kind.UNKNOWN and not number.device.on_accelerator else None
+
+
+def _is_asked(function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether nothing but the truth of an expression matters: a test, perhaps joined with others or turned round."""
+    parent = function.parents.get(node)
+    while isinstance(parent, ast.BoolOp) or (isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)):
+        node, parent = parent, function.parents.get(parent)
+    return (isinstance(parent, _ASKS) and parent.test is node) or (
+        isinstance(parent, ast.comprehension) and node in parent.ifs
+    )

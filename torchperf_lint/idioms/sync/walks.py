@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, TypeAlias
 
 from torchperf_lint.idioms import effects, writes
+from torchperf_lint.idioms.surroundings import is_spelled_out
 from torchperf_lint.idioms.sync.element_loops import is_own
 from torchperf_lint.model.handles import dotted, last_name, names_in
 from torchperf_lint.syntax import edits
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 Walk: TypeAlias = ast.For | ast.comprehension
 
+_SCOPES = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.GeneratorExp)
+_ASK_FOR_NAMES = frozenset({"vars", "locals", "globals", "eval", "exec"})
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
 _DISPLAYS = (*_COMPREHENSIONS, ast.GeneratorExp)
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
@@ -43,7 +46,7 @@ def walk_that_binds(function: FunctionInfo, node: ast.expr, name: str) -> Walk |
     return None
 
 
-def walked(target: ast.expr, iterable: ast.expr, name: str) -> ast.expr | None:
+def walked(model: Model, target: ast.expr, iterable: ast.expr, name: str) -> ast.expr | None:
     """What a walk takes a name from: `lengths` of `for i, (x, n) in enumerate(zip(xs, lengths))`."""
     if isinstance(target, ast.Name):
         return iterable if target.id == name and dotted(iterable) is not None else None
@@ -52,16 +55,23 @@ def walked(target: ast.expr, iterable: ast.expr, name: str) -> ast.expr | None:
     )
     if not isinstance(iterable, ast.Call) or not isinstance(target, ast.Tuple) or iterable.keywords:
         return None
+    if called is None or not model.keeps_builtin(called):
+        return None
     if called == "enumerate" and len(target.elts) == 2 and iterable.args:
-        return walked(target.elts[1], iterable.args[0], name)
+        return walked(model, target.elts[1], iterable.args[0], name)
     if called == "zip" and len(iterable.args) == len(target.elts):
         pairs = zip(target.elts, iterable.args, strict=True)
-        return next((found for each, given in pairs if (found := walked(each, given, name)) is not None), None)
+        return next((found for each, given in pairs if (found := walked(model, each, given, name)) is not None), None)
     return None
 
 
 def around(function: FunctionInfo, walk: Walk) -> tuple[ast.stmt, ast.AST] | None:
     """The statement before which all items can be read, and what repeats: a loop, or the first walk of a display."""
+    above: ast.AST | None = walk
+    while above is not None and above is not function.node:
+        if isinstance(above, ast.ClassDef):
+            return None  # the class keeps the names
+        above = function.parents.get(above)
     if isinstance(walk, ast.For):
         return walk, walk
     display = function.parents.get(walk)
@@ -83,15 +93,40 @@ def statement_of(function: FunctionInfo, node: ast.AST) -> ast.stmt:
 
 
 def loads_in(function: FunctionInfo, name: ast.Name, repeated: ast.AST) -> list[ast.Name] | None:
-    """The reads of a walk's name, where the walk alone binds it, and all others get what another walk binds."""
-    scope, inside = _scope(function, name), set(subtree(repeated))
+    """The reads of a walk's name, where the walk alone binds it, and all others get what another walk binds.
+
+    None where code may see the name that is not looked at here: a lambda, a nested function, `global`, `locals()`.
+    """
+    inside = subtree(repeated)
+    if any(isinstance(each, _SCOPES) for each in inside) or _is_seen_elsewhere(function, name.id):
+        return None
+    scope, within = _scope(function, name), set(inside)
     same = (each for each in function.nodes if isinstance(each, ast.Name) and each.id == name.id)
     uses = [each for each in same if _scope(function, each) is scope]
-    own = [each for each in uses if each in inside]
+    own = [each for each in uses if each in within]
     loads = [each for each in own if isinstance(each.ctx, ast.Load)]
-    others = [each for each in uses if each not in inside and isinstance(each.ctx, ast.Load)]
-    bound_elsewhere = all(walk_that_binds(function, each, name.id) is not None for each in others)
-    return loads if len(own) == len(loads) + 1 and bound_elsewhere else None
+    others = [each for each in uses if each not in within and isinstance(each.ctx, ast.Load)]
+    is_bound_elsewhere = all(_is_in_another_walk(function, each, repeated) for each in others)
+    return loads if len(own) == len(loads) + 1 and is_bound_elsewhere else None
+
+
+def _is_seen_elsewhere(function: FunctionInfo, name: str) -> bool:
+    """Whether the name is one of another scope, or the function asks for all of its names."""
+    for node in function.nodes:
+        if isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names:
+            return True
+        if isinstance(node, ast.Name) and node.id in _ASK_FOR_NAMES:
+            return True
+    return False
+
+
+def _is_in_another_walk(function: FunctionInfo, load: ast.Name, repeated: ast.AST) -> bool:
+    """Whether a read gets what the body of another walk binds, which the one that `repeated` is does not stand in."""
+    walk = walk_that_binds(function, load, load.id)
+    if not isinstance(walk, ast.For):
+        return isinstance(walk, ast.comprehension) and load not in set(subtree(walk.iter))
+    body = {part for statement in walk.body for part in subtree(statement)}
+    return load in body and repeated not in body
 
 
 def _scope(function: FunctionInfo, node: ast.Name) -> ast.AST:
@@ -132,7 +167,7 @@ def walk_instead(
     function = model.place_of(walk[1]).function
     walked_at = model.site_at(*walk)
     places = [model.site_at(each, statement_of(function, each)) for each in wholes]
-    if walked_at is None or None in places:
+    if walked_at is None or any(each is None or is_spelled_out(model, each) for each in places):
         return None
     return edits.together(
         edits.replace(walked_at.tree, walked_at.node, f"{edits.postfix(walked_at.tree, walked_at.node)}{called}"),

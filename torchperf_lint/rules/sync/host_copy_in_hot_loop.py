@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Edit, Finding, Fix, Moved, NoFix, Safety, Severity, Unproven
+from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity, Unproven
 from torchperf_lint.idioms import conditions, habits, placing, surroundings
 from torchperf_lint.idioms.caches import fills_table
 from torchperf_lint.idioms.metrics.host_metrics import feeds_host_metric
+from torchperf_lint.idioms.sync.brought_back import was_on_host
 from torchperf_lint.idioms.sync.coalesced import is_one_read
 from torchperf_lint.idioms.sync.destinations import goes_to, is_action
 from torchperf_lint.idioms.sync.given import is_given_to_forward
@@ -22,7 +23,7 @@ from torchperf_lint.idioms.sync.rows import copied_at_once, is_walked, rows_copi
 from torchperf_lint.idioms.transfer.roundtrips import goes_back
 from torchperf_lint.knowledge.host_work import NEEDS_HOST, WRITES_OUT
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
-from torchperf_lint.model.domain.values import WHOLE_BATCH, Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
             continue
         # Whatever needs it on the host: all rows together cost one wait, and what a batch had there costs none.
         rows = None if says else rows_copied(model, site, copied)
-        is_avoidable = rows is not None or (_was_on_host(model, copied) and not is_walked(model, site))
+        is_avoidable = rows is not None or (was_on_host(model, site, copied) and not is_walked(model, site))
         if not is_avoidable and _must_be_on_host(model, site, hot_path):
             continue
         if is_action(model, site, copied, hot_path) or is_given_to_forward(model, copied):
@@ -130,13 +131,6 @@ def _is_deliberate(model: Model, site: Site, hot_path: HotPath) -> bool:
 def _is_copied(model: Model, receiver: cst.BaseExpression) -> bool:
     """Whether the receiver's data are copied; unknown for an unknown object's `.cpu()`."""
     return model.value(receiver).kind is not Kind.UNKNOWN
-
-
-def _was_on_host(model: Model, copied: cst.BaseExpression) -> bool:
-    """Whether it is a part of a batch that code of the project has moved to the device."""
-    value = model.value(copied)
-    is_part = value.kind is Kind.PYTREE and value.origin is not None and value.ref != WHOLE_BATCH
-    return is_part and any(isinstance(step, Moved) for step in value.because)
 
 
 def _is_part_of_read(model: Model, site: Site) -> bool:
