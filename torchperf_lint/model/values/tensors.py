@@ -314,7 +314,7 @@ def item_of(base: Value, index: Value, sliced: bool) -> Value:
         return base._replace(ref=None)
     if base.kind is Kind.TENSOR:
         scalar = True if base.vector and not sliced and index.kind is Kind.NUMBER else None
-        chooses = index.is_tensor and (index.dtype == "bool" or index.vector is True)
+        chooses = index.is_tensor and (index.vector is True or (index.dtype == "bool" and index.scalar is not True))
         return base._replace(scalar=scalar, vector=True if base.vector and chooses else None, mixed=False)
     if base.kind is Kind.CONTAINER:
         if sliced:
