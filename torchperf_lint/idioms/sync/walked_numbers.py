@@ -69,7 +69,10 @@ def walked_as_numbers(model: Model, site: Site, read: ast.expr) -> Fix | None:
     name = ast.unparse(tensor)
     is_kept = is_never_written(model, site, tensor, before, lambda use: use is tensor)
     is_sure = value.is_tensor and value.vector is True and all(each.is_sure for each in reads if each is not None)
-    safety = Safety.SAFE if is_kept and is_sure else Safety.UNSAFE
+    is_safe = is_kept and is_sure
+    if isinstance(walk, ast.comprehension) and not is_safe:
+        return None  # a display makes the tensors first, and reads them as they are then
+    safety = Safety.SAFE if is_safe else Safety.UNSAFE
     fix = judged(model, function, Fix(_TITLE, safety, changed, _ASSUMES.format(name=name)))
     return fix if isinstance(fix, Fix) else None
 
