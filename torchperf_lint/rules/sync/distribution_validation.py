@@ -49,23 +49,25 @@ def distribution_validation(model: Model) -> Iterator[Finding]:
 def _made(model: Model) -> Iterator[Finding]:
     """Distributions that are made in every step, and that check their parameters."""
     for site in model.calls(*CHECKED, hot=True):
-        asked = _asked_for(model, site)
+        asked = _asked_for(site, CHECKED[model.value(site.node.func).ref or ""])
         because = _parameter_on_device(model, site)
         if asked is None or because is None or surroundings.may_be_caught(model, site):
             continue
-        if isinstance(asked, bool):
-            changed, minor = edits.add_argument(site.tree, site.node, "validate_args=False"), None
-            fix = None if changed is None else Fix("leave the check out", Safety.UNSAFE, changed)
-        else:
-            edit = edits.replace(site.tree, asked, "False")
-            fix = None if edit is None else Fix("leave the check out", Safety.SHOWN, (edit,))
-            minor = Because(site.rows[0], "the check is asked for")
-        yield from _finding(model, site, because, "its parameters", fix, minor)
+        minor = None if asked is True else Because(site.rows[0], "the check is asked for")
+        yield from _finding(model, site, because, "its parameters", _left_out(site, asked), minor)
 
 
-def _asked_for(model: Model, site: Site) -> bool | cst.BaseExpression | None:
+def _left_out(site: Site, asked: bool | cst.BaseExpression) -> Fix | None:
+    """The distribution without the check; only shown where an argument asks for it."""
+    if isinstance(asked, bool):
+        changed = edits.add_argument(site.tree, site.node, "validate_args=False")
+        return None if changed is None else Fix("leave the check out", Safety.UNSAFE, changed)
+    edit = edits.replace(site.tree, asked, "False")
+    return None if edit is None else Fix("leave the check out", Safety.SHOWN, (edit,))
+
+
+def _asked_for(site: Site, position: int) -> bool | cst.BaseExpression | None:
     """True if the check is made by default, the argument that asks for it, or None where it may be left out."""
-    position = CHECKED[model.value(site.node.func).ref or ""]
     argument = shape.argument(site.node, "validate_args", position)
     if argument is None:
         return True
@@ -81,8 +83,13 @@ def _asked(model: Model) -> Iterator[Finding]:
             continue
         if keeps_check(model, shape.receiver(site.node), distribution):
             made = model.creation(distribution)
-            says = () if made is None else (Because(made.rows[0], "made here, with the check on"),)
-            yield from _finding(model, site, (*says, *because), "its argument", None)
+            if made is None:
+                yield from _finding(model, site, because, "its argument", None)
+                continue
+            asked = _asked_for(made, CHECKED[distribution.ref or ""])
+            fix = None if asked is None else _left_out(made, asked)
+            says = Because(made.rows[0], "made here, with the check on")
+            yield from _finding(model, site, (says, *because), "its argument", fix)
 
 
 def _drawn(model: Model) -> Iterator[Finding]:
