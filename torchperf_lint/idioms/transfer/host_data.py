@@ -33,26 +33,26 @@ def copies_host_data(model: Model, move: Move) -> bool:
         return False
     if move.hot_path.frequency is Frequency.ROLLOUT_LOOP or built_on_host(model, move.moved) is not None:
         return False
-    if _comes_from_device(model, move):
+    moved = model.ast_of(move.moved)
+    if moved is not None and comes_from_device(model, model.function_of(move.site), moved):
         return False
     has_own_rule = invariant_path(model, move) or kept_by_module(model, move) or table_moved(model, move)
     return not has_own_rule and not makers_on_host(model, move) and not filled_once(model, move.site)
 
 
-def _comes_from_device(model: Model, move: Move) -> bool:
+def comes_from_device(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     """Whether the tensor is computed from what the function, or one that it calls for that, fetches from the device.
 
     Then it works on the host on purpose. What is pinned by hand is left alone, too.
     """
-    function, moved = model.function_of(move.site), model.ast_of(move.moved)
-    waiting, seen = [] if moved is None else [moved], set[str]()
+    waiting, seen = [node], set[str]()
     while waiting:
-        for node in subtree(waiting.pop()):
-            if isinstance(node, ast.Call) and (_fetches(node) or _is_fetched_by(model, function, node)):
+        for each in subtree(waiting.pop()):
+            if isinstance(each, ast.Call) and (_fetches(each) or _is_fetched_by(model, function, each)):
                 return True
-            if isinstance(node, ast.Name) and node.id not in seen:
-                seen.add(node.id)
-                waiting += _sources(function).get(node.id, ())
+            if isinstance(each, ast.Name) and each.id not in seen:
+                seen.add(each.id)
+                waiting += _sources(function).get(each.id, ())
     return False
 
 

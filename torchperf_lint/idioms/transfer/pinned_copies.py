@@ -115,6 +115,22 @@ def packed_and_sent(model: Model, site: Site, call: cst.Call) -> Fix | NoFix:
     return fix if may_be_sent(model, function, device) else judged(model, function, fix)
 
 
+def sent_to(model: Model, site: Site, source: cst.BaseExpression, device: str) -> Fix | NoFix:
+    """`_sent(x, device)` for a tensor `x` of the host, whose copy the device gets anyway."""
+    tree, torch = site.tree, model.name_of("torch", site)
+    start, end = tree.span(source)
+    if torch is None or not tree.lossless or b"#" in tree.source.utf8[start:end] or shape.binds_or_defers(source):
+        return NoFix.NO_ROOM
+    if in_format_string(model, source):
+        return NoFix.NO_ROOM
+    helper = defined(model, SENT, torch, model.statement_of(site.node))
+    changed = edits.together(
+        helper, edits.replace(tree, source, f"{SENT.name}({edits.text_of(tree, source)}, {device})")
+    )
+    fix = NoFix.NO_ROOM if changed is None else Fix(_TITLE, safest(model), changed, ASSUMES)
+    return judged(model, model.function_of(site), fix)
+
+
 def _says_nothing(argument: cst.Arg) -> bool:
     """`requires_grad=False`, as by default."""
     is_named = argument.keyword is not None and argument.keyword.value in ("requires_grad", "pin_memory")

@@ -20,6 +20,7 @@ from torchperf_lint.idioms.sync.kept import goes_backward_behind, is_never_writt
 from torchperf_lint.idioms.sync.numpywork import is_fetch
 from torchperf_lint.idioms.sync.reads import hot_reads
 from torchperf_lint.idioms.sync.rows import copied_at_once, is_walked, rows_copied, serves_rows
+from torchperf_lint.idioms.transfer.construction import built_on_host
 from torchperf_lint.idioms.transfer.roundtrips import goes_back
 from torchperf_lint.knowledge.host_work import NEEDS_HOST, WRITES_OUT
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
@@ -156,7 +157,7 @@ def _must_be_on_host(model: Model, site: Site, hot_path: HotPath) -> bool:
         if isinstance(parent, cst.Call) and isinstance(node, cst.Arg) and _works_on_host(model.text(parent.func)):
             return True
         if isinstance(parent, (cst.Index, cst.Slice)):
-            return True
+            return not _chooses_of_new(model, parent)
         if isinstance(parent, cst.Return):
             return _goes_out_of_sight(hot_path)
         if isinstance(parent, (cst.If, cst.While, cst.For)) and node is not getattr(parent, "body", None):
@@ -169,6 +170,12 @@ def _must_be_on_host(model: Model, site: Site, hot_path: HotPath) -> bool:
             return name is not None and _used_on_host(model, site, hot_path, name)
         node, parent = parent, model.parent(parent)
     return False
+
+
+def _chooses_of_new(model: Model, index: cst.CSTNode) -> bool:
+    """Whether it is an index of a tensor that this step makes: `torch.eye(n)[y.cpu()]` can be made on the device."""
+    chosen = model.parent(model.parent(index) or index)
+    return isinstance(chosen, cst.Subscript) and built_on_host(model, chosen.value) is not None
 
 
 def _goes_out_of_sight(hot_path: HotPath) -> bool:

@@ -11,6 +11,7 @@ from torchperf_lint.idioms.transfer.host_data import copies_host_data
 from torchperf_lint.idioms.transfer.options import waits_by_default
 from torchperf_lint.idioms.transfer.roundtrips import comes_from_there
 from torchperf_lint.idioms.transfer.transfers import hot_moves
+from torchperf_lint.idioms.transfer.written_there import hot_uploads
 from torchperf_lint.idioms.writes import (
     acts_as_tensor,
     collates_tensors,
@@ -46,10 +47,10 @@ _COPIED = frozenset({NoFix.NOT_PINNED, NoFix.MAY_BE_WRITTEN})
     works_first=True,
     fix=Safety.SAFE,
     assumes="nothing writes to the source during the copy, which is a plain tensor, and the device is not MPS",
-    triggers=((".to(", ".cuda("),),
+    triggers=((".to(", ".cuda(", ".copy_(", "] ="),),
 )
 def blocking_h2d_copy(model: Model) -> Iterator[Finding]:
-    """Moves of a loader's batch, or of other host data, without `non_blocking`, or with an option that stays off."""
+    """Moves of a loader's batch or of other host data without `non_blocking`, and writes of it into device tensors."""
     for move in hot_moves(model):
         is_batch = is_host_batch(model.value(move.moved))
         if move.like or not (is_batch or copies_host_data(model, move)) or comes_from_there(model, move):
@@ -62,6 +63,9 @@ def blocking_h2d_copy(model: Model) -> Iterator[Finding]:
         if fix is not NoFix.OPTION:
             fix = _best(fix, pinned_copies.sent(model, move, acts_as_tensor=_acts_as_tensor(model, move)))
         yield Finding(move.site, (*(option or ()), *move.hot_path.because), fix, fields)
+    for upload in hot_uploads(model):
+        fields = {"copy": upload.write, "where": upload.hot_path.where}
+        yield Finding(upload.site, (*upload.because, *upload.hot_path.because), upload.fix, fields)
 
 
 def _best(fix: Fix | NoFix, copy: Fix | NoFix) -> Fix | NoFix:

@@ -1,0 +1,113 @@
+"""Tensors on the device that get what is on the host: `self.noise.copy_(drawn)`, `states[i] = torch.from_numpy(s)`."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Fix, NoFix, Safety
+from torchperf_lint.idioms.caches import filled_once
+from torchperf_lint.idioms.sync.indexing import Use, hot_subscripts
+from torchperf_lint.idioms.transfer.construction import is_pure
+from torchperf_lint.idioms.transfer.host_data import comes_from_device
+from torchperf_lint.idioms.transfer.pinned_copies import sent_to
+from torchperf_lint.model.domain.frequency import Frequency
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.model import HotPath, Model, Site
+    from torchperf_lint.model.domain.values import Value
+
+
+_WHOLE = ("int", "uint", "bool")
+
+
+class Upload(NamedTuple):
+    """A write of a host tensor into one of the device, in every step, in words, with the evidence for its device."""
+
+    site: Site
+    write: str
+    hot_path: HotPath
+    because: tuple[Because, ...]
+    fix: Fix | NoFix
+
+
+def hot_uploads(model: Model) -> Iterator[Upload]:
+    """The writes of host tensors into device tensors, in every step, but where an environment is stepped.
+
+    What the function itself has fetched from the device is left out: it works on the host on purpose.
+    """
+    for site in model.method_calls("copy_", hot=True):
+        owner, source = shape.receiver(site.node), shape.argument(site.node, "src", 0)
+        if owner is None or not isinstance(source, cst.BaseExpression) or len(site.node.args) != 1:
+            continue
+        there, given = model.value(owner), model.value(source)
+        if _is_there(there) and _is_on_host(given) and not _fetched(model, site, source):
+            yield from _upload(model, site, model.brief(site.node), there, _pinned(model, site, owner, source, (there, given)))
+    for indexed in hot_subscripts(model, _is_written_there):
+        given = UNKNOWN if indexed.given is None else indexed.value(indexed.given)
+        if indexed.given is None or indexed.use is not Use.WRITTEN or not _is_on_host(given):
+            continue
+        if comes_from_device(model, indexed.function, indexed.given):
+            continue
+        text = f"{model.brief(indexed.site.node)} = {ast.unparse(indexed.given)}"
+        there = indexed.value(indexed.node.value)
+        fix = _pinned_entry(model, indexed.site, there, given)
+        yield from _upload(model, indexed.site, " ".join(text.split()), there, fix)
+
+
+def _upload(model: Model, site: Site, write: str, there: Value, fix: Fix | NoFix) -> Iterator[Upload]:
+    hot_path = model.hot_path(site)
+    if hot_path is not None and hot_path.frequency is not Frequency.ROLLOUT_LOOP and not filled_once(model, site):
+        yield Upload(site, write, hot_path, there.because, fix)
+
+
+def _is_written_there(node: ast.Subscript, values: Mapping[ast.expr, Value]) -> bool:
+    return not isinstance(node.ctx, ast.Load) and _is_there(values.get(node.value, UNKNOWN))
+
+
+def _is_there(value: Value) -> bool:
+    return value.is_tensor and not value.mixed and value.device.on_accelerator
+
+
+def _is_on_host(value: Value) -> bool:
+    return value.kind is Kind.TENSOR and not value.mixed and value.device is Device.CPU
+
+
+def _fetched(model: Model, site: Site, source: cst.BaseExpression) -> bool:
+    meaning = model.ast_of(source)
+    return meaning is None or comes_from_device(model, model.function_of(site), meaning)
+
+
+def _pinned_entry(model: Model, site: Site, there: Value, given: Value) -> Fix | NoFix:
+    """The same for `x[i] = y` alone."""
+    target, statement = site.node, model.parent(model.parent(site.node) or site.node)
+    if not isinstance(statement, cst.Assign) or len(statement.targets) != 1 or not isinstance(target, cst.Subscript):
+        return NoFix.FORM
+    return _pinned(model, site, target.value, statement.value, (there, given))
+
+
+def _pinned(
+    model: Model, site: Site, written: cst.BaseExpression, source: cst.BaseExpression, values: tuple[Value, Value]
+) -> Fix | NoFix:
+    """The same tensor, copied from pinned memory to where it is written; then the device casts it, not the host."""
+    there, given = values
+    if not given.is_tensor:
+        return NoFix.FORM
+    while isinstance(written, cst.Subscript) and model.value(written.value).is_tensor:
+        written = written.value
+    if not is_pure(model, written) or "\n" in model.text(written):
+        return NoFix.DEVICE_NOT_AT_HAND
+    fix = sent_to(model, site, source, f"{edits.postfix(site.tree, written)}.device")
+    if not isinstance(fix, Fix) or _casts_alike(there.dtype, given.dtype):
+        return fix
+    return fix._replace(safety=Safety.UNSAFE, besides="numbers that are cast to integers are in their range")
+
+
+def _casts_alike(wanted: str | None, given: str | None) -> bool:
+    """Whether a cast gives the same on both; NaN and overflows differ for integers."""
+    return (wanted or "").startswith("float") or (given or "").startswith(_WHOLE) or (given or "") == wanted
