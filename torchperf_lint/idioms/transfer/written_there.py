@@ -47,7 +47,8 @@ def hot_uploads(model: Model) -> Iterator[Upload]:
             continue
         there, given = model.value(owner), model.value(source)
         if _is_there(there) and _is_on_host(given) and not _fetched(model, site, source):
-            yield from _upload(model, site, model.brief(site.node), there, _pinned(model, site, owner, source, (there, given)))
+            fix = _pinned(model, site, owner, source, (there, given))
+            yield from _upload(model, site, model.brief(site.node), there, fix)
     for indexed in hot_subscripts(model, _is_written_there):
         given = UNKNOWN if indexed.given is None else indexed.value(indexed.given)
         if indexed.given is None or indexed.use is not Use.WRITTEN or not _is_on_host(given):
