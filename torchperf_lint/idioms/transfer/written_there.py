@@ -53,6 +53,8 @@ def hot_uploads(model: Model) -> Iterator[Upload]:
         given = UNKNOWN if indexed.given is None else indexed.value(indexed.given)
         if indexed.given is None or indexed.use is not Use.WRITTEN or not _is_on_host(given):
             continue
+        if any(_chooses(indexed.value(part)) for part in indexed.parts):
+            continue
         if comes_from_device(model, indexed.function, indexed.given):
             continue
         text = f"{model.brief(indexed.site.node)} = {ast.unparse(indexed.given)}"
@@ -77,6 +79,11 @@ def _is_there(value: Value) -> bool:
 
 def _is_on_host(value: Value) -> bool:
     return value.kind is Kind.TENSOR and not value.mixed and value.device is Device.CPU
+
+
+def _chooses(index: Value) -> bool:
+    """Whether elements are chosen one by one: torch refuses to write host tensors there."""
+    return index.is_tensor or index.kind in (Kind.NUMPY, Kind.CONTAINER)
 
 
 def _fetched(model: Model, site: Site, source: cst.BaseExpression) -> bool:
