@@ -21,6 +21,7 @@ from torchperf_lint.model.frequency.sampling_guards import (
     is_sampling_guard,
     tests_around,
     waits_for_interval,
+    warns,
 )
 from torchperf_lint.model.frequency.ways import Way, Where, shortened
 from torchperf_lint.model.project.dependencies import NOTHING, node_of
@@ -443,7 +444,7 @@ class ExecutionFrequency:
             other = parent.orelse if field == "body" else parent.body
             if other and refuses_a_remainder(test, other):
                 return False
-            if field == "body" and waits_for_interval(test, block):
+            if warns(block) or (field == "body" and waits_for_interval(test, block)):
                 return True
             if not is_sampling_guard(test, field == "body", self._lookup(function), self._once(parent, block)):
                 return False

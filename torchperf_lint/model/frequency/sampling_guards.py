@@ -1,6 +1,6 @@
 """Sampling guards: conditions that hardly any step meets: every n steps, first steps, time, a logging flag, NaN.
 
-A test for another device than the accelerator counts as well.
+A test for another device than the accelerator counts as well, and so does any test before a warning.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _ROLLOUT_PERIOD = re.compile(
     r"^(?:(?:train|learn|optimi[sz]e|replay|gradient|policy|agent|model)_)?"
     r"(?:train|training|learn|learning|optimi[sz]e|update|updates|replay|gradient)_(?:every|freq|frequency|interval|period)$"
 )
+_WARNS = frozenset("warn warning warn_once warning_once error critical exception".split())
 _SHORT_PERIOD = 16
 """A literal period up to this is one of training, in a loop that steps an environment or trains something else."""
 _TURN = re.compile(r"critic|disc|(^|_)(gen|generator|actor|policy|target)(_|$)|(^|_)[dg]_(steps|iters)$|delay|ratio$")
@@ -112,6 +113,12 @@ def is_sampling_guard(
         flag, value = test.left, test.comparators[0].value  # type: ignore[attr-defined]
         return _is_rare(flag, taken == value, lookup, depth) or once(test, taken)
     return _is_rare(test, taken, lookup, depth) or once(test, taken)
+
+
+def warns(block: list[ast.stmt]) -> bool:
+    """Whether a block warns or reports an error: nobody keeps what does so in every step."""
+    calls = (each.value for each in block if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call))
+    return any(isinstance(call.func, ast.Attribute) and call.func.attr in _WARNS for call in calls)
 
 
 def names_training_period(test: ast.expr, *, in_rollout: bool) -> bool:
