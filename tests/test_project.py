@@ -100,6 +100,14 @@ def test_default_excludes_are_left_out_but_not_when_named(here: Path) -> None:
     assert found(exclude=()) == [".venv/b.py", "a.py", "build/e.py", *found("lib/site-packages"), "x/node_modules/c.py"]
 
 
+def test_the_library_of_an_interpreter_is_left_out_but_not_when_named(here: Path) -> None:
+    write(here, "a.py", "env/lib/python3.12/re.py", "env/lib64/pypy3.10/os.py", "lib/python/b.py", "python3.12/c.py")
+    assert found() == ["a.py", "lib/python/b.py", "python3.12/c.py"]
+    assert found("env/lib/python3.12") == ["env/lib/python3.12/re.py"]
+    assert files.stands_apart(f"{here}/env/lib/python3.12")
+    assert not files.stands_apart(f"{here}/lib/python")
+
+
 def test_excludes_are_gitignore_lines_relative_to_the_root(here: Path) -> None:
     write(here, "a/gen_1.py", "a/b.py", "c/d/e.py", "c/e.py", "f/c/d/g.py")
     assert found(exclude=("gen_*.py", "/c/d")) == ["a/b.py", "c/e.py", "f/c/d/g.py"]

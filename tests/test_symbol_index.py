@@ -120,6 +120,13 @@ def test_standard_names_mean_the_library_inside_a_package_only() -> None:
     assert found(known, "queue", "tool/run.py") == "tool/queue.py"
 
 
+def test_standard_names_never_mean_a_distant_copy_of_the_library() -> None:
+    known = modules("python/lib/json/__init__.py", "python/lib/json/decoder.py", "python/lib/re.py", "tool/run.py")
+    assert found(known, "json", "tool/run.py") is None
+    assert found(known, "json.decoder", "tool/run.py") is None
+    assert found(known, "json", "python/lib/re.py") == "python/lib/json/__init__.py"
+
+
 def test_a_package_goes_before_a_module_of_its_name() -> None:
     known = modules("pkg.py", "pkg/__init__.py", "train.py")
     assert found(known, "pkg", "train.py") == "pkg/__init__.py"

@@ -30,6 +30,9 @@ SEARCHED = (".py", ".ipynb")
 
 _GLOB = frozenset("*?[]!/\\#")
 
+_INTERPRETER = re.compile(r".*/lib(?:64)?/(?:python|pypy)\d+(?:\.\d+)?t?")
+"""The folder of an interpreter's own library, as in an environment of conda, whatever the environment is called."""
+
 
 class Discovery(NamedTuple):
     """The files to lint (sorted), what could not be read, and leftovers of killed runs."""
@@ -50,11 +53,11 @@ def discover(
     """The Python files (`.py`) and notebooks (`.ipynb`) under `paths`; the order of `paths` does not matter.
 
     A file that is named explicitly is always included, and fails if it is not Python. Folders are searched without what
-    `.gitignore` files and `exclude` (lines as in a `.gitignore`, relative to `root`) exclude. A `.gitignore` above an
-    explicitly named folder that excludes the folder itself does not count below it. Links to folders are not followed:
-    their target is in the project at its own place, or is not the project's. Each file is returned once. Where the
-    folders hold more than `most_entries`, nothing is found. With `forced`, what a search of `root` would leave out is
-    left out where it is named, too.
+    `.gitignore` files and `exclude` (lines as in a `.gitignore`, relative to `root`) exclude, and without the libraries
+    of interpreters (`lib/python3.12`). A `.gitignore` above an explicitly named folder that excludes the folder itself
+    does not count below it. Links to folders are not followed: their target is in the project at its own place, or is
+    not the project's. Each file is returned once. Where the folders hold more than `most_entries`, nothing is found.
+    With `forced`, what a search of `root` would leave out is left out where it is named, too.
     """
     search = _Search(_Exclusion(exclude, os.path.abspath(root)), most_entries)
     for path in sorted({_tidy(path) for path in paths}):
@@ -130,12 +133,14 @@ class _Search:
 
     def _walk(self, shown: str, real: str, place: str, ignores: _Ignores) -> None:
         """`shown`, `real`, `place`: one folder's path as reported, without links, and absolute."""
-        pending = [(shown, real, place, ignores)]
+        pending, named = [(shown, real, place, ignores)], place
         while pending:
             shown, real, place, ignores = pending.pop()
             if real in self._folders:
                 continue
             self._folders.add(real)
+            if place != named and _is_of_interpreter(place):
+                continue
             try:
                 with os.scandir(shown or ".") as entries:
                     inside = sorted(entries, key=lambda entry: entry.name)
@@ -238,11 +243,15 @@ def _with_own(ignores: _Ignores, place: str, entries: Iterable[os.DirEntry[str]]
 def stands_apart(folder: str) -> bool:
     """Whether the folder is not part of the project around it: by its name, or hidden and excluded by `.gitignore`s."""
     name = os.path.basename(folder)
-    if name in DEFAULT_EXCLUDE:
+    if name in DEFAULT_EXCLUDE or _is_of_interpreter(folder):
         return True
     if not name.startswith("."):
         return False
     return _EVERYTHING.fullmatch(_own_text(folder) or "") is not None or _ignored(_ignores_above(folder), folder, True)
+
+
+def _is_of_interpreter(folder: str) -> bool:
+    return _INTERPRETER.fullmatch(folder.replace(os.sep, "/")) is not None
 
 
 def _own_text(folder: str) -> str | None:

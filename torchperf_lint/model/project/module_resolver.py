@@ -128,6 +128,8 @@ class ModuleResolver:
             found = self._path_of.get(f"{at}/{inner}")
             if found is not None:
                 return found
+        if inner.partition("/")[0] in sys.stdlib_module_names:
+            return None  # a copy of the library, perhaps; code that shadows it lies around its importer
         near: dict[int, list[str]] = {}
         for root in self._source_roots:
             found = self._path_of.get(f"{root}/{inner}")
