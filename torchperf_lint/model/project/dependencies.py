@@ -248,6 +248,7 @@ class FileReads(Reads):
         self._recorder = recorder
         self._key = key
         self._mentioned: dict[str, Node] = {}
+        self._entered: dict[tuple[str, str], Node] = {}
         self._bound: dict[str, Node] = {}
         self._run: dict[str, Node] = {}
         self._all: Node | None = None
@@ -258,6 +259,13 @@ class FileReads(Reads):
         known = self._mentioned.get(name)
         if known is None:
             known = self._mentioned[name] = self._query("mentions", name)
+        self._recorder.here.add(known)
+
+    def enters(self, table: str, name: str) -> None:
+        """Implements Reads."""
+        known = self._entered.get((table, name))
+        if known is None:
+            known = self._entered[table, name] = self._query("enters", table, name)
         self._recorder.here.add(known)
 
     def binds(self, name: str) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"\w+")
 _DIGITS = 12
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_Words = tuple[set[str], list[str]]
+_DOES_MORE = (ast.Call, ast.Await, ast.NamedExpr, ast.For, ast.While, ast.With, ast.Try, ast.ClassDef, *_FUNCTIONS)
 _ANY = "*"
 """Stands for all names that an `import *` binds."""
 
@@ -43,6 +43,14 @@ class _Statement(NamedTuple):
     digest: str
 
 
+class _Words(NamedTuple):
+    """The words of some statements, the names that they bind, and what runs of a class when it is defined."""
+
+    all: set[str]
+    bound: list[str]
+    at_once: tuple[_Statement, set[str]] | None = None
+
+
 class Parts:
     """The top-level statements of one file."""
 
@@ -58,6 +66,8 @@ class Parts:
         self._statements: list[_Statement] = []
         self._mentioning: dict[str, list[_Statement]] = {}
         self._binding: dict[str, list[_Statement]] = {}
+        self._entering: dict[tuple[str, str], list[_Statement]] = {}
+        self._at_once: dict[int, tuple[_Statement, set[str]]] = {}  # by the identity of the first node
         self._words: dict[int, _Words] | None = None if before is None else {}  # by row, for the next change
         known = {} if before is None else before._with_words()
         rows = grouped(self._index.tree.body)
@@ -67,10 +77,15 @@ class Parts:
             if self._words is not None:
                 self._words[row] = words
             self._statements.append(found)
-            for name in words[0]:
+            if words.at_once is not None:
+                self._at_once[id(nodes[0])] = words.at_once
+            for name in words.all:
                 self._mentioning.setdefault(name, []).append(found)
-            for name in words[1]:
+            for name in words.bound:
                 self._binding.setdefault(name, []).append(found)
+            for table, names in self._index.entered[id(nodes[0])].items():
+                for name in names:
+                    self._entering.setdefault((table, name), []).append(found)
 
     def _with_words(self) -> dict[int, tuple[_Statement, _Words]]:
         """The statements by the identity of their first nodes, if their words are kept."""
@@ -84,7 +99,8 @@ class Parts:
         piece = piece.replace(b"\r\n", b"\n")
         text = piece.decode()
         words = set(_WORD.findall(text if text.isascii() else unicodedata.normalize("NFKC", text)))
-        return _Statement(nodes, row, digest_of(piece)[:_DIGITS]), (words, list(dict.fromkeys(bindings(nodes))))
+        found = _Statement(nodes, row, digest_of(piece)[:_DIGITS])
+        return found, _Words(words, list(dict.fromkeys(bindings(nodes))), _at_once(nodes))
 
     def answer(self, question: str, *texts: str) -> str:
         """The answer to a query, which may come from a file; "" where there is no such query."""
@@ -105,6 +121,10 @@ class Parts:
         """The statements that mention the name; all of them for what has none."""
         return _named(self._mentioning.get(name, ())) if name else self.whole()
 
+    def enters(self, table: str, name: str) -> str:
+        """The statements that give the name an entry in a table of the index."""
+        return _named(self._entering.get((table, name), ()))
+
     def binds(self, name: str) -> str:
         """The statements that bind the name at the top level."""
         return _named(self._binds(name))
@@ -113,15 +133,18 @@ class Parts:
         return [*self._binding.get(name, ()), *self._binding.get(_ANY, ())]
 
     def runs(self, name: str) -> str:
-        """The statements that mention the name, of functions only those of this name."""
+        """What mentions the name and runs with the module: all but the bodies of functions, if not of this name."""
         return _named(self._runs(name))
 
     def _runs(self, name: str) -> list[_Statement]:
-        return [
-            each
-            for each in self._mentioning.get(name, ())
-            if not all(isinstance(node, _FUNCTIONS) and node.name != name for node in each.nodes)
-        ]
+        found = []
+        for each in self._mentioning.get(name, ()):
+            at_once = self._at_once.get(id(each.nodes[0]))
+            if at_once is not None and name not in [node.name for node in each.nodes if isinstance(node, ast.ClassDef)]:
+                found += [at_once[0]] if name in at_once[1] else []
+            elif not all(isinstance(node, _FUNCTIONS) and node.name != name for node in each.nodes):
+                found.append(each)
+        return found
 
     def kind(self, kind: str) -> str:
         """The statements of this kind."""
@@ -140,6 +163,8 @@ class Parts:
                 return None
             case ("mentions", (name,)) if name:
                 return self._mentioning.get(name, [])
+            case ("enters", (table, name)):
+                return self._entering.get((table, name), [])
             case ("binds", (name,)):
                 return self._binds(name)
             case ("runs", (name,)):
@@ -179,7 +204,7 @@ class Parts:
         return repr(getattr(self._code, question)(*texts))
 
 
-BY_STATEMENTS = frozenset({"order", "mentions", "binds", "runs", "kind"})
+BY_STATEMENTS = frozenset({"order", "mentions", "enters", "binds", "runs", "kind"})
 """The queries whose answers name statements."""
 
 QUESTIONS: dict[str, int | None] = {
@@ -187,6 +212,7 @@ QUESTIONS: dict[str, int | None] = {
     "order": 0,
     "classes": 0,
     "mentions": 1,
+    "enters": 2,
     "binds": 1,
     "runs": 1,
     "row": 1,
@@ -203,6 +229,28 @@ def is_in_order(before: str, after: str) -> bool:
     one, other = ([text[at : at + _DIGITS] for at in range(1, len(text), _DIGITS)] for text in (before, after))
     both = {*one} & {*other}
     return [each for each in one if each in both] == [each for each in other if each in both]
+
+
+def _at_once(nodes: list[ast.stmt]) -> tuple[_Statement, set[str]] | None:
+    """What runs of a class when it is defined, and its words; None if it is more than definitions and plain values.
+
+    It stands for the class where the class itself is not asked for, so it has no nodes and no row.
+    """
+    (node,) = nodes if len(nodes) == 1 else (None,)
+    if not isinstance(node, ast.ClassDef):
+        return None
+    parts: list[ast.AST] = [*node.bases, *node.keywords, *node.decorator_list]
+    names = [node.name]
+    for each in node.body:
+        if isinstance(each, _FUNCTIONS):
+            names.append(each.name)
+            parts += [each.args, *each.decorator_list, *([each.returns] if each.returns else [])]
+        elif not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)):
+            parts.append(each)
+    if any(isinstance(inner, _DOES_MORE) for part in parts for inner in ast.walk(part)):
+        return None
+    text = " ".join([*names, *map(ast.dump, parts)])
+    return _Statement([], 0, digest_of(text.encode("utf-8", "surrogatepass"))[:_DIGITS]), set(_WORD.findall(text))
 
 
 def _named(statements: object) -> str:

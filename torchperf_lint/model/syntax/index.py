@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchperf_lint.model.syntax import names
 from torchperf_lint.model.syntax.names import bindings, dotted, given_to, last_name, names_in
-from torchperf_lint.model.syntax.reads import BoundAtTop, ByName, ByNode, Named, Tables
+from torchperf_lint.model.syntax.reads import BoundAtTop, ByName, ByNode, Entries, Named, Tables
 from torchperf_lint.syntax.tree import TakenApart, children, subtree
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ __all__ = [
 _Answer = TypeVar("_Answer")
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Block = list[ast.stmt]
+Entered = dict[str, frozenset[str]]
+"""The names that some statements enter into the tables by name, by table."""
 
 
 class Place(NamedTuple):
@@ -412,10 +414,10 @@ class Index(Tables):
         self.tree = tree  # for tables of the whole file, whose lookups are noted
         self.module = ModuleInfo(tree, None, None, self)
         self.all_functions, self.all_classes = list[FunctionInfo]([self.module]), list[ClassInfo]()
-        self.calls: ByName[list[CallRecord]] = ByName()
-        self.handed: ByName[list[CallRecord]] = ByName()  # name -> the calls with something of that name as an argument
-        self.held = Named()  # names in displays and comprehensions, in `a or b` and in `return a`
-        self.defaults: ByName[list[tuple[FunctionInfo, str]]] = ByName()  # name -> the parameters whose default it is
+        self.calls: ByName[list[CallRecord]] = Entries("calls")
+        self.handed: ByName[list[CallRecord]] = Entries("handed")  # name -> the calls that get it
+        self.held = Named("held")  # names in displays and comprehensions, in `a or b` and in `return a`
+        self.defaults: ByName[list[tuple[FunctionInfo, str]]] = Entries("defaults")  # name -> parameters
         self.places: ByNode[ast.stmt, Place] = ByNode()
         self.info_of: ByNode[ast.AST, FunctionInfo | ClassInfo] = ByNode()
         self.all_loops: list[tuple[ast.For | ast.AsyncFor | ast.While, FunctionInfo]] = []
@@ -424,9 +426,10 @@ class Index(Tables):
         self.lambdas: ByNode[ast.stmt, list[FunctionInfo]] = ByNode()  # a statement -> its lambdas, outer ones first
         self.lambdas_given: ByNode[ast.expr, CallRecord] = ByNode()  # a lambda -> the call whose argument it is
         self.comprehensions: ByNode[ast.stmt, list[Comprehension]] = ByNode()  # a statement -> its comprehensions
-        self.stores: ByName[list[AttributeStore]] = ByName()  # attribute -> where code sets it, but for `self.x`
-        self.aliases: ByName[set[str]] = ByName()
-        self.rebound_elsewhere = Named()  # names that some function declares global or nonlocal
+        self.stores: ByName[list[AttributeStore]] = Entries("stores")  # attribute -> where it is set, but `self.x`
+        self.aliases: ByName[set[str]] = Entries("aliases")
+        self.rebound_elsewhere = Named("rebound_elsewhere")  # names that some function declares global or nonlocal
+        self.entered: dict[int, Entered] = {}  # by the first of the statements that share rows
         self._bound: dict[FunctionInfo, list[str]] = {}
         self._tables += [
             *(self.calls, self.handed, self.defaults, self.aliases, self.held, self.rebound_elsewhere, self.stores),

@@ -6,23 +6,26 @@ import ast
 from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, Place
-from torchperf_lint.model.syntax.names import given_to, last_name
+from torchperf_lint.model.syntax.names import given_to, grouped, last_name
 from torchperf_lint.syntax.tree import COMPREHENSIONS, children
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchperf_lint.model.syntax.index import Block, FunctionNode
+    from torchperf_lint.model.syntax.index import Block, Entered, FunctionNode
     from torchperf_lint.syntax.tree import Comprehension
 
 _R = TypeVar("_R")
+ENTRIES = ("calls", "handed", "defaults", "aliases", "held", "rebound_elsewhere", "stores")
+"""The tables of an index by name."""
+
 _HOLDING = frozenset({ast.List, ast.Tuple, ast.Set, ast.Dict, ast.BoolOp, ast.ListComp, ast.SetComp, ast.GeneratorExp})
 
 
 def index_of(tree: ast.Module, path: str = "") -> Index:
     """The index of a file; `path` is the file's path as the user sees it."""
     index = Index(tree, path)
-    _Indexer(index, index).fill(tree.body)
+    assemble(index, tree.body, [Fragment(index, nodes) for _, nodes in grouped(tree.body)])
     return index
 
 
@@ -53,6 +56,8 @@ class Fragment:
         module.calls_made, module.statements, module.is_generator = self.calls_made, self.statements, False
         index.reads.unheard(lambda: _Indexer(index, self).fill(nodes))
         self.is_generator = module.is_generator
+        self.first = nodes[0]
+        self.entered: Entered = {table: frozenset(getattr(self, table)) for table in ENTRIES if getattr(self, table)}
 
 
 def assemble(index: Index, body: Block, fragments: Sequence[Fragment]) -> None:
@@ -61,6 +66,7 @@ def assemble(index: Index, body: Block, fragments: Sequence[Fragment]) -> None:
     tree.body[:] = body
     index.empty(_is_about_function)
     index.all_functions, index.all_classes, index.all_loops, index.all_augmented = [module], [], [], []
+    index.entered = {id(each.first): each.entered for each in fragments}
     for each in fragments:
         _add(index.calls, each.calls)
         _add(index.handed, each.handed)
@@ -104,7 +110,7 @@ def _is_about_function(question: object) -> bool:
 
 
 class _Indexer:
-    def __init__(self, index: Index, tables: Index | Fragment) -> None:
+    def __init__(self, index: Index, tables: Fragment) -> None:
         """`tables` are filled; functions are those of `index`."""
         self._index = index
         self._tables = tables

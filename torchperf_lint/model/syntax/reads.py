@@ -20,6 +20,9 @@ class Reads:
     def mentions(self, name: str) -> None:
         """All top-level statements that mention the name were read."""
 
+    def enters(self, table: str, name: str) -> None:
+        """All top-level statements that give the name an entry in a table of the index were read."""
+
     def binds(self, name: str) -> None:
         """All top-level statements that bind the name at the top level were read."""
 
@@ -94,6 +97,29 @@ class ByName(dict[str, _V]):
         return dict.items(self)
 
 
+class Entries(ByName[_V]):
+    """The same for a table of the index: a lookup reads the statements that gave the name its entry."""
+
+    __slots__ = ("table",)
+
+    def __init__(self, table: str) -> None:
+        super().__init__()
+        self.table = table
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The entry of a name."""
+        self.reads.enters(self.table, name)
+        return dict.get(self, name, default)
+
+    def __getitem__(self, name: str) -> _V:
+        self.reads.enters(self.table, name)
+        return dict.__getitem__(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        self.reads.enters(self.table, name)  # type: ignore[arg-type]
+        return dict.__contains__(self, name)
+
+
 class AtTop(ByName[_V]):
     """The same for names that are bound at the top level: a lookup reads the statements that bind the name."""
 
@@ -114,13 +140,17 @@ class AtTop(ByName[_V]):
 
 
 class Named(set[str]):
-    """A set of names of a file, with the same effects."""
+    """A set of names of the index, with the same effects."""
 
-    __slots__ = ("reads",)
+    __slots__ = ("reads", "table")
     reads: Reads
 
+    def __init__(self, table: str) -> None:
+        super().__init__()
+        self.table = table
+
     def __contains__(self, name: object) -> bool:
-        self.reads.mentions(name)  # type: ignore[arg-type]
+        self.reads.enters(self.table, name)  # type: ignore[arg-type]
         return set.__contains__(self, name)
 
     def __len__(self) -> int:

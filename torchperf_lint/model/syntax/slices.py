@@ -169,6 +169,7 @@ class Slices(TakenApart):
         """Note that what the module does with the name at the root of the path is read."""
         if self._index is not None:
             self._index.reads.binds("*")
+            self._index.reads.binds(_root(path))
             self._index.reads.runs(_root(path))
 
     def _reads(self, found: Slice) -> Slice:
