@@ -15,11 +15,13 @@ from torchperf_lint.engine.project_snapshot import gather
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.versions import Target
 from torchperf_lint.model import bounds
+from torchperf_lint.model.facts import parts_of
 from torchperf_lint.model.project.dependencies import OF_FILE, DependencyRecorder
 from torchperf_lint.model.project.file_symbols import symbols_of
 from torchperf_lint.model.project.parts import QUESTIONS as OF_FILES
 from torchperf_lint.model.project.symbol_index import QUESTIONS, SymbolIndex
 from torchperf_lint.model.syntax.slices import Slices
+from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -149,6 +151,58 @@ def test_all_queries_are_known_and_can_be_repeated(tmp_path: Path) -> None:
 )
 def test_an_unknown_query_has_no_answer(question: tuple[str, ...]) -> None:
     assert SymbolIndex({"/p/a.py": symbols_of(b"")}, "/p").answer(question) is None
+
+
+BEFORE = """\
+from torch import nn
+
+
+class Block(nn.Module):
+    size: int = 3
+
+    def forward(self, x, factor=1.5):
+        return self.scaled(x) * factor
+
+
+registered = [Block]
+
+
+def use(make=Block, **options):
+    global last
+    last = make()
+    return last.forward(**options)
+"""
+
+
+OF_CLASS = {("enters", "calls", "scaled"), ("binds", "Block"), ("runs", "Block")}
+OF_FUNCTION = {("enters", "calls", "forward"), ("enters", "rebound_elsewhere", "last"), ("enters", "defaults", "Block")}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [
+        ("self.scaled(x)", "self.scaled(-x)", OF_CLASS),
+        ("self.scaled(x)", "x", OF_CLASS),
+        ("factor=1.5", "factor=2.5", {*OF_CLASS, ("runs", "nn")}),
+        ("size: int = 3", "size: int = 4", {*OF_CLASS, ("runs", "nn")}),
+        ("last = make()", "last = make(1)", OF_FUNCTION),
+        ("global last", "global lost", OF_FUNCTION),
+        ("[Block]", "[Block, use]", {("enters", "held", "Block"), ("runs", "Block")}),
+    ],
+)
+def test_an_edit_changes_the_answers_about_what_it_touches(old: str, new: str, changed: set[tuple[str, ...]]) -> None:
+    asked = {
+        *(("enters", "calls", name) for name in ("scaled", "forward", "missing")),
+        *(("enters", "rebound_elsewhere", name) for name in ("last", "use")),
+        *(("enters", "defaults", name) for name in ("Block", "nn")),
+        *(("enters", "held", name) for name in ("Block", "nn")),
+        *((question, name) for question in ("binds", "runs") for name in ("Block", "nn")),
+    }
+    assert changed <= asked
+    text = BEFORE.replace(old, new)
+    assert text != BEFORE
+    before, after = (parts_of(Source("a.py", each.encode()), Settings().hints) for each in (BEFORE, text))
+    assert {each for each in asked if before.answer(*each) != after.answer(*each)} == changed
 
 
 def answered(recorder: DependencyRecorder) -> set[Question]:
