@@ -1,9 +1,10 @@
 """Measures how long an editor waits for the language server: a real server on its pipes, and a text that changes.
 
 The first figure is from opening a file to its diagnostics: the first look at the project, without a cache. Then each
-change, of one row, is sent when the diagnostics of the last one are there, and the time until its own are there is
-taken, without the server's delay (which is set to 0). `new name` changes what the file calls or binds, so that answers
-about the whole project are made anew; `number` changes a number. Then quick fixes for the whole file, and a hover.
+change is sent when the diagnostics of the last one are there, and the time until its own are there is taken, without
+the server's delay (which is set to 0). `number at the end` and `new name at the end` change the last row: a new name
+asks the whole project anew. `in a function` changes a row of the function in the middle of the file, `new row in a
+function` adds rows there, so that all below moves. Then quick fixes for the whole file, and a hover.
 Wall time: medians, and the slowest. Without `--file`, the file is a script of 1,000 lines with a training loop after
 every third network, in a project of its own.
 """
@@ -11,6 +12,7 @@ every third network, in a project of its own.
 from __future__ import annotations
 
 import argparse
+import ast
 import asyncio
 import os
 import statistics
@@ -92,6 +94,17 @@ class Editor:
         return time.perf_counter() - start
 
 
+def changed_inside(text: str, run: int, *, adds: bool) -> str:
+    """The text with another comment behind the last row of the function in its middle, or with more rows there."""
+    rows = text.split("\n")
+    functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef))
+    last = min((each.body[-1] for each in functions), key=lambda node: abs(node.lineno - len(rows) // 2))
+    begin, end = last.lineno - 1, last.end_lineno or last.lineno
+    if adds:
+        return "\n".join([*rows[:begin], *[" " * last.col_offset + "pass"] * (run + 1), *rows[begin:]])
+    return "\n".join([*rows[: end - 1], f"{rows[end - 1]}  # {run}", *rows[end:]])
+
+
 def report(name: str, seconds: list[float]) -> None:
     print(f"{name:<28}{1000 * statistics.median(seconds):>9.0f} ms{1000 * max(seconds):>9.0f} ms")
 
@@ -104,9 +117,14 @@ async def measure(path: Path, root: Path, runs: int) -> None:
     first, found = await editor.put(text)
     print(f"{path.name}: {rows} lines, {found} findings; median and slowest of {runs}")
     report("first look at the project", [first])
-    numbers = [(await editor.put(f"{text}\nchanged = {run}\n"))[0] for run in range(runs)]
-    report("number", numbers)
-    report("new name", [(await editor.put(f"{text}\nchanged_{run} = 0\n"))[0] for run in range(runs)])
+    changes = {
+        "number at the end": lambda run: f"{text}\nchanged = {run}\n",
+        "new name at the end": lambda run: f"{text}\nchanged_{run} = 0\n",
+        "in a function": lambda run: changed_inside(text, run, adds=False),
+        "new row in a function": lambda run: changed_inside(text, run, adds=True),
+    }
+    for name, change in changes.items():
+        report(name, [(await editor.put(change(run)))[0] for run in range(runs)])
     fixes = []
     for run in range(runs):
         await editor.put(f"{text}\nchanged = {run}\n")

@@ -216,7 +216,8 @@ BUCKET_TENSOR = "buffer"
 BUCKET_TENSORS = _words("gradients parameters")
 
 HOT_EVENTS = re.compile(
-    r"^(get_)?(on_)?(train_|training_)?(batch|step|iter|iteration)_(start|started|begin|end|ended|complete|completed|done)$"
+    r"^(get_)?(on_)?(train_|training_)?(batch|step|iter|iteration|forward|backward|optimizer_step)"
+    r"_(start|started|begin|end|ended|complete|completed|done)$"
     r"|^(after|before|post|pre)_(train_|training_)?(batch|step|iter|iteration|backward|optimizer_step|forward)$",
     re.IGNORECASE,
 )

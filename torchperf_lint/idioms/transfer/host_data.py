@@ -48,12 +48,20 @@ def comes_from_device(model: Model, function: FunctionInfo, node: ast.expr) -> b
     waiting, seen = [node], set[str]()
     while waiting:
         for each in subtree(waiting.pop()):
-            if isinstance(each, ast.Call) and (_fetches(each) or _is_fetched_by(model, function, each)):
+            if isinstance(each, ast.Call) and _is_fetch(model, function, each):
                 return True
             if isinstance(each, ast.Name) and each.id not in seen:
                 seen.add(each.id)
                 waiting += _sources(function).get(each.id, ())
     return False
+
+
+def _is_fetch(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
+    """Whether the call fetches something from the device, or runs a function of the project that does."""
+    if _fetches(call) and isinstance(call.func, ast.Attribute):
+        owner = model.value_in(function, call.func.value)
+        return call.func.attr == "pin_memory" or owner.device is not Device.CPU or owner.mixed
+    return _is_fetched_by(model, function, call)
 
 
 def _sources(function: FunctionInfo) -> dict[str, list[ast.expr]]:
