@@ -88,6 +88,15 @@ def test_nothing_found_is_status_0(lint):
     assert lint("check", "a.py", "--quiet") == (0, "", "")
 
 
+@pytest.mark.parametrize("form", ["text", "grouped", "concise", "summary"])
+def test_the_sum_names_the_files_that_could_not_be_checked(lint, form):
+    write("broken.py", "x = (\n")
+    assert "No findings; 1 file could not be checked.\n" in lint("--output-format", form)[1]
+    write("gone.py", "y = (\n")
+    write("a.py", "x = slow\n" * 30)
+    assert "Found 30 findings; 2 files could not be checked.\n" in lint("--output-format", form)[1]
+
+
 def test_a_folder_without_python_is_told(lint):
     assert lint() == (0, "No findings.\n", "warning: there are no Python files in .\n")
 
