@@ -206,7 +206,12 @@ def test_files_that_are_named_can_be_left_out(lint, monkeypatch) -> None:  # noq
     assert lint(*named)[1].count("TPL102") == 2
     assert lint("--force-exclude", *named)[1] == "b.py:1:1: TPL102 [*] `slow` is slow\n"
     assert lint("--force-exclude", "--show-files", *named)[1] == "b.py\n"
-    assert lint("--force-exclude", "--extend-exclude", "gen", "gen")[2] == "warning: there are no Python files in gen\n"
+    assert lint("--force-exclude", "--extend-exclude", "gen", "gen")[2] == "warning: gen is excluded\n"
+    write("docs/a.txt", "")
+    for shows in ((), ("--show-files",)):
+        paths = (*shows, "--extend-exclude", "gen", "gen/a.py", "gen", "docs")
+        told = "warning: gen/a.py, gen are excluded\nwarning: there are no Python files in docs\n"
+        assert lint("--force-exclude", *paths)[2] == told
     write("torchperf-lint.toml", "force-exclude = true")
     assert lint(*named)[1] == "b.py:1:1: TPL102 [*] `slow` is slow\n"
     feed(monkeypatch, b"slow\n")
