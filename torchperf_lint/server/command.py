@@ -39,5 +39,4 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     from torchperf_lint.server.service import serve
 
-    serve(cached=not options.no_cache)
-    return 0
+    return 0 if serve(cached=not options.no_cache) else 1
