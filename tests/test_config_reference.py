@@ -115,8 +115,8 @@ def test_a_wrong_value_is_refused_by_both(text: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("selector", ["A", "ACM", "ACM1", "ACM101", "blocking-upload"])
 def test_a_rule_of_another_package_is_none_of_ours_and_no_mistake(selector: str) -> None:
-    for table in ({"ignore": [selector]}, {"per-file-ignores": {"a.py": [selector, "TPL1"]}}):
-        VALIDATOR.validate(table)
+    for keys in ({"ignore": [selector]}, {"per-file-ignores": {"a.py": [selector, "TPL1"]}}):
+        VALIDATOR.validate(keys)
 
 
 @pytest.mark.parametrize("selector", ["TPL9", "TPLX101", "A1", "ACM1011", "acm101", "upload", "Blocking-upload"])

@@ -283,9 +283,8 @@ def warn_of_no_files(paths: Sequence[str], settings: Settings) -> None:
     gone = [each for each in paths if settings.force_exclude and left_out(each, excluded(settings), settings.root)]
     searched = [each for each in paths if each not in gone]
     if gone:
-        print(
-            f"warning: {', '.join(map(printable, gone))} {'is' if len(gone) == 1 else 'are'} excluded", file=sys.stderr
-        )
+        verb = "is" if len(gone) == 1 else "are"
+        print(f"warning: {', '.join(map(printable, gone))} {verb} excluded", file=sys.stderr)
     if searched:
         print(f"warning: there are no Python files in {', '.join(map(printable, searched))}", file=sys.stderr)
 

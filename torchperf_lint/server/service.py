@@ -44,7 +44,7 @@ WATCHED = (
 
 
 def serve(*, cached: bool) -> bool:
-    """Serve on standard input and output until the client says exit; return whether it has asked to shut down before."""
+    """Serve on standard input and output until the client says exit; return whether it has shut down before that."""
     server = make_server(cached=cached)
     # Duplicates: the library closes its streams. Nothing else may write where the client reads.
     with (
