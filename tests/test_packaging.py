@@ -174,6 +174,12 @@ def test_the_description_has_no_links_that_work_in_the_repository_only(distribut
     assert "Description-Content-Type: text/markdown" in text
     assert "User guide (`docs/guide.md`)" in text
     assert not re.search(r"\]\((?!\w+:)|<!--", text)
+    assert text.rstrip().endswith(hatch_build.WHERE_FILES_ARE)
+    with tarfile.open(distributions[0]) as archive:
+        shipped = {name.partition("/")[2] for name in archive.getnames()}
+    named = set(re.findall(r"\(`([^`]+)`\)", text))
+    assert len(named) > 10
+    assert named <= shipped
 
 
 def test_links_of_the_description_lead_to_the_source_where_it_is_stated() -> None:
