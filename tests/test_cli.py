@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -413,12 +414,16 @@ def test_a_diff_cannot_steer_a_terminal_and_is_exact_elsewhere(lint, monkeypatch
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such file names")
-def test_a_diff_of_a_file_with_a_strange_name_can_be_applied(lint, tmp_path):
-    path = write('a\n::error::\t"b\\.py', "slow\n")
+@pytest.mark.parametrize("name", ['a\n::error::\t"b\\.py', '"a.py', "a b/ c .py", "\udcff é.py", "naïve.py"])
+@pytest.mark.parametrize("program", [["git", "apply", "-p0", "-"], ["patch", "-p0"]])
+def test_a_diff_of_a_file_with_a_strange_name_can_be_applied(lint, tmp_path, name, program):
+    if shutil.which(program[0]) is None:
+        pytest.skip("it is not installed")
+    path = write(name, "slow\n")
     out = lint("--diff", "-q")[1]
     assert len(out.splitlines()) == 5
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    subprocess.run(["git", "apply", "-p0", "-"], cwd=tmp_path, env=clean, input=out.encode(), check=True)
+    subprocess.run(program, cwd=tmp_path, env=clean, input=out.encode(), check=True)
     assert path.read_text() == "fast\n"
 
 
