@@ -98,6 +98,15 @@ def test_the_sum_names_the_files_that_could_not_be_checked(lint, form):
     assert "Found 30 findings; 2 files could not be checked.\n" in lint("--output-format", form)[1]
 
 
+def test_a_report_may_be_sent_to_standard_output(lint, tmp_path):
+    write("a.py", "x = slow\n")
+    plain = lint("--output-format", "json")
+    assert lint("--output-format", "json", "-o", "-") == lint("--output-format", "json", "--output-file=-") == plain
+    assert not (tmp_path / "-").exists()
+    lint("-o", "new/folder/report.txt", "-q")
+    assert (tmp_path / "new" / "folder" / "report.txt").is_file()
+
+
 def test_a_folder_without_python_is_told(lint):
     assert lint() == (0, "No findings.\n", "warning: there are no Python files in .\n")
 
