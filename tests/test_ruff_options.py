@@ -318,5 +318,5 @@ def test_what_cannot_be_watched(lint, beside: str) -> None:  # noqa: F811
 def test_watching_needs_its_library_and_a_folder(lint, monkeypatch) -> None:  # noqa: F811
     assert lint("--watch", "gone/a.py")[::2] == (2, "torchperf-lint: error: gone is no folder that can be watched\n")
     monkeypatch.setitem(sys.modules, "watchfiles", None)
-    told = "torchperf-lint: error: --watch needs watchfiles: pip install watchfiles\n"
+    told = "torchperf-lint: error: --watch needs watchfiles: pip install 'torchperf-lint[watch]'\n"
     assert lint("--watch") == (2, "", told)

@@ -416,7 +416,7 @@ def test_without_pygls_there_is_one_line(check):
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "torchperf-lint: error: the server needs pygls: pip install 'pygls>=2'\n"
+    assert done.stderr == "torchperf-lint: error: the server needs pygls: pip install 'torchperf-lint[server]'\n"
 
 
 def test_a_client_can_ask_whether_the_server_starts():

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-_NEEDS = "torchperf-lint: error: the server needs pygls: pip install 'pygls>=2'"
+_NEEDS = "torchperf-lint: error: the server needs pygls: pip install 'torchperf-lint[server]'"
 
 
 def command_parser() -> argparse.ArgumentParser:
