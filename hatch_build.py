@@ -11,6 +11,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
+WHERE_FILES_ARE = "The files that are named here, such as `docs/guide.md`, are in the source distribution."
+
 
 class Declarations(BuildHookInterface[Any]):
     """Puts `torchperf_lint/_declarations.json` into the wheel; a checkout keeps its own, which follow its changes."""
@@ -37,7 +39,8 @@ class Description(MetadataHookInterface):
         """Set the description: links lead to the source where `urls` states it, and name the file otherwise."""
         text = Path(self.root, "README.md").read_text(encoding="utf-8")
         source = metadata.get("urls", {}).get("Source")
-        metadata["readme"] = {"content-type": "text/markdown", "text": portable(text, source)}
+        told = "" if source is not None else f"\n{WHERE_FILES_ARE}\n"
+        metadata["readme"] = {"content-type": "text/markdown", "text": portable(text, source) + told}
 
 
 def portable(text: str, source: str | None) -> str:

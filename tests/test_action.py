@@ -131,6 +131,24 @@ def test_the_script_prints_commands_and_writes_sarif(tmp_path: Path, code: str, 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the script is one of bash")
+@pytest.mark.parametrize("mistake", ["--no-such-option", "--select=TPL999"])
+def test_the_script_tells_a_mistake_once(tmp_path: Path, mistake: str) -> None:
+    linter = tmp_path / "linter"
+    linter.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m torchperf_lint "$@"\n', encoding="utf-8")
+    linter.chmod(0o755)
+    given = {**GIVEN, "LINTER": str(linter), "ARGUMENTS": f". {mistake}", "SUGGEST": "true"}
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", SCRIPTS[1]["run"]],
+        cwd=tmp_path,
+        env={**os.environ, **given},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the script is one of bash")
 def test_the_inputs_change_what_is_printed_written_and_told(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(LOOP, encoding="utf-8")
     linter = tmp_path / "linter"

@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +87,24 @@ def test_nothing_found_is_status_0(lint):
     write("a.py", "x = 1\n")
     assert lint("a.py") == (0, "No findings.\n", "")
     assert lint("check", "a.py", "--quiet") == (0, "", "")
+
+
+@pytest.mark.parametrize("form", ["text", "grouped", "concise", "summary"])
+def test_the_sum_names_the_files_that_could_not_be_checked(lint, form):
+    write("broken.py", "x = (\n")
+    assert "No findings; 1 file could not be checked.\n" in lint("--output-format", form)[1]
+    write("gone.py", "y = (\n")
+    write("a.py", "x = slow\n" * 30)
+    assert "Found 30 findings; 2 files could not be checked.\n" in lint("--output-format", form)[1]
+
+
+def test_a_report_may_be_sent_to_standard_output(lint, tmp_path):
+    write("a.py", "x = slow\n")
+    plain = lint("--output-format", "json")
+    assert lint("--output-format", "json", "-o", "-") == lint("--output-format", "json", "--output-file=-") == plain
+    assert not (tmp_path / "-").exists()
+    lint("-o", "new/folder/report.txt", "-q")
+    assert (tmp_path / "new" / "folder" / "report.txt").is_file()
 
 
 def test_a_folder_without_python_is_told(lint):
@@ -404,12 +423,16 @@ def test_a_diff_cannot_steer_a_terminal_and_is_exact_elsewhere(lint, monkeypatch
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such file names")
-def test_a_diff_of_a_file_with_a_strange_name_can_be_applied(lint, tmp_path):
-    path = write('a\n::error::\t"b\\.py', "slow\n")
+@pytest.mark.parametrize("name", ['a\n::error::\t"b\\.py', '"a.py', "a b/ c .py", "\udcff é.py", "naïve.py"])
+@pytest.mark.parametrize("program", [["git", "apply", "-p0", "-"], ["patch", "-p0"]])
+def test_a_diff_of_a_file_with_a_strange_name_can_be_applied(lint, tmp_path, name, program):
+    if shutil.which(program[0]) is None:
+        pytest.skip("it is not installed")
+    path = write(name, "slow\n")
     out = lint("--diff", "-q")[1]
     assert len(out.splitlines()) == 5
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    subprocess.run(["git", "apply", "-p0", "-"], cwd=tmp_path, env=clean, input=out.encode(), check=True)
+    subprocess.run(program, cwd=tmp_path, env=clean, input=out.encode(), check=True)
     assert path.read_text() == "fast\n"
 
 

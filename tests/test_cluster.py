@@ -529,7 +529,7 @@ def test_dask_is_an_extra(here: Path, capfd: pytest.CaptureFixture[str], monkeyp
     many(here, 1)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     status, out, error = command(capfd, "--executor", "dask=tcp://127.0.0.1:1")
-    wanted = "torchperf-lint: error: dask is not installed: pip install distributed\n"
+    wanted = "torchperf-lint: error: dask is not installed: pip install 'torchperf-lint[dask]'\n"
     assert (status, out, error) == (2, "", wanted)
 
 

@@ -66,6 +66,8 @@ def completed(script: Path, line: str, folder: Path) -> tuple[set[str], str]:
         ("torchperf-lint --output-format js", {"json", "json-lines"}),
         ("torchperf-lint check --select TPL10", {rule.code for rule in registry.all_rules() if "TPL10" in rule.code}),
         ("torchperf-lint explain item-in-h", {"item-in-hot-loop"}),
+        ("torchperf-lint verify TPL10", {rule.code for rule in registry.all_rules() if "TPL10" in rule.code}),
+        ("torchperf-lint verify TPL101 item-in-h", {"item-in-hot-loop"}),
         ("torchperf-lint --baseline kn", {"known.json"}),
         ("torchperf-lint --config kn", {"known.json"}),
         ("torchperf-lint --cache-dir su", {"sub"}),
@@ -106,7 +108,7 @@ def test_what_cannot_be_made_is_one_line(lint, monkeypatch: pytest.MonkeyPatch) 
     assert err.startswith("torchperf-lint: error: shtab makes no completion for `cmd`, but for bash, ")
     assert lint("generate-shell-completion")[0] == 2
     monkeypatch.setitem(sys.modules, "shtab", None)
-    told = "torchperf-lint: error: this needs shtab: pip install shtab\n"
+    told = "torchperf-lint: error: this needs shtab: pip install 'torchperf-lint[completion]'\n"
     assert lint("generate-shell-completion", "bash") == (2, "", told)
 
 

@@ -53,6 +53,7 @@ def test_a_file_of_our_own_counts_even_if_it_is_empty(tmp_path, monkeypatch):
         (TABLE, "has a table [tool]; in a file of our own the keys stand at the top, without one"),
         ("[torchperf-lint]\n", "has a table [torchperf-lint]; in a file of our own"),
         ("selct = []\n", "has no key `selct`; the nearest is `select`"),
+        ("[foo]\n", "has no key `foo`; `torchperf-lint --isolated --show-settings` lists them"),
         ("exclude = 3\n", "`exclude`: must be a list of strings, not a number"),
         ("select = [\n", "is not TOML: "),
         ("baseline = ''\n", "`baseline`: names no file"),
@@ -126,6 +127,8 @@ def test_options_replace_or_extend_what_the_file_says(word_rules, tmp_path, monk
         (["--fail-on", "fatal"], "argument --fail-on: `fatal` is not `error`, `warning` or `note`"),
         (["--min-severity", ""], "argument --min-severity: `` is not `error`, `warning` or `note`"),
         (["--show-files", "-"], "--show-files is for files"),
+        ([""], "argument PATH: no file or folder is named"),
+        (["a.py", "", "-q"], "argument PATH: no file or folder is named"),
     ],
 )
 def test_options_that_cannot_be_met_are_one_line(lint, arguments, told):  # noqa: F811

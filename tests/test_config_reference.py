@@ -113,6 +113,17 @@ def test_a_wrong_value_is_refused_by_both(text: str, tmp_path: Path) -> None:
     assert not VALIDATOR.is_valid(tomllib.loads(text))
 
 
+@pytest.mark.parametrize("selector", ["A", "ACM", "ACM1", "ACM101", "blocking-upload"])
+def test_a_rule_of_another_package_is_none_of_ours_and_no_mistake(selector: str) -> None:
+    for keys in ({"ignore": [selector]}, {"per-file-ignores": {"a.py": [selector, "TPL1"]}}):
+        VALIDATOR.validate(keys)
+
+
+@pytest.mark.parametrize("selector", ["TPL9", "TPLX101", "A1", "ACM1011", "acm101", "upload", "Blocking-upload"])
+def test_what_no_package_may_call_a_rule_is_refused(selector: str) -> None:
+    assert not VALIDATOR.is_valid({"ignore": [selector]})
+
+
 TEXTS = st.one_of(
     st.sampled_from(
         ["TPL1", "TPL101", "T", "ALL", "item-in-hot-loop", "TPL001", "all", "2.4", "v1.6.1rc1+cu", "2.", "proven",
@@ -131,6 +142,14 @@ VALUES = st.one_of(
 )
 WIDE = (Form.GLOBS, Form.IGNORES, Form.NAMES)
 """Where the schema may accept what the loader refuses."""
+OF_OTHERS = re.compile(r"(?!TPL)[A-Z]+[0-9]*|[a-z][a-z0-9]*(-[a-z0-9]+)+")
+
+
+def only_the_loader_knows(form: Form, value: object) -> bool:
+    """Whether the value names what may be a rule of another package, or has quotes of a shell."""
+    if form is Form.SELECTORS:
+        return isinstance(value, list) and any(isinstance(each, str) and OF_OTHERS.fullmatch(each) for each in value)
+    return form is Form.COMMAND and isinstance(value, str) and any(each in value for each in "'\"\\")
 
 
 @pytest.mark.parametrize("form", Form)
@@ -145,7 +164,7 @@ def test_both_accept_the_same(form: Form, value: object) -> None:
         accepted = True
     valid = VALIDATOR.is_valid({key.name: value})
     assert valid or not accepted
-    assert valid == accepted or form in WIDE
+    assert valid == accepted or form in WIDE or only_the_loader_knows(form, value)
 
 
 def test_editors_find_it_in_the_package() -> None:

@@ -223,6 +223,15 @@ def test_what_could_not_be_checked_is_told() -> None:
     assert "gone.py" in text_of(section)
     assert "2 files could not be checked." in text_of(tree)
     assert not with_class(page(), "failures")
+    beside = page(*many(), failures=[BROKEN])
+    assert text_of(with_class(beside, "lead")[0]).endswith("1 file could not be checked.")
+    assert "could not be checked" not in text_of(page(*many()))
+
+
+def test_the_page_does_not_call_every_note_advice() -> None:
+    """Notes may stand under "wait per step": they are waits that matter less."""
+    lead = text_of(with_class(page(diagnostic(LOOP, b"loss.item()", severity="note", cost=WAIT)), "lead")[0])
+    assert "A finding that matters less, such as a wait behind another one, is milder than its rule." in lead
 
 
 def test_long_statements_and_long_lines_are_cut() -> None:

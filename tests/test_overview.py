@@ -181,6 +181,19 @@ def test_long_lines_fit_the_terminal(width: int) -> None:
     assert not any("..." in line for line in lines([long], again=["."]))
 
 
+def test_what_to_do_is_folded_and_not_cut() -> None:
+    narrow, wide = (lines(many(), again=["."], width=width) for width in (40, None))
+    for name in ("Fixes", "Next"):
+        told = section(narrow, name)
+        assert all(len(line) <= 40 for line in told if "torchperf-lint" not in line)
+        assert " ".join(" ".join(told).split()) == " ".join(" ".join(section(wide, name)).split())
+    assert section(narrow, "Fixes")[1:4] == [
+        "  12  unsafe  --fix --unsafe-fixes",
+        "              applies them; read them",
+        "              first",
+    ]
+
+
 def test_colours_of_the_overview_change_nothing_but_colours() -> None:
     plain, coloured = lines(many(), again=["."]), lines(many(), again=["."], colour=True)
     assert coloured != plain
@@ -217,6 +230,8 @@ def test_the_next_command_follows_from_the_fixes(grades: list[Safety], unsafe: b
     findings = [found(row=2 * n, fix=fix(LOOP, b"loss", b"x", grade)) for n, grade in enumerate(grades, 1)]
     told = commands.next_commands(findings, Context(unread, unsafe=unsafe, again=["my src"]))
     assert told[0].line == first
+    if "unsafe" in first:
+        assert told[0].does.endswith("would change; review that before you use --fix instead of --diff")
     assert told[-1].line == "torchperf-lint explain TPL102"
 
 

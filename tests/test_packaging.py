@@ -174,6 +174,20 @@ def test_the_description_has_no_links_that_work_in_the_repository_only(distribut
     assert "Description-Content-Type: text/markdown" in text
     assert "User guide (`docs/guide.md`)" in text
     assert not re.search(r"\]\((?!\w+:)|<!--", text)
+    assert text.rstrip().endswith(hatch_build.WHERE_FILES_ARE)
+    with tarfile.open(distributions[0]) as archive:
+        shipped = {name.partition("/")[2] for name in archive.getnames()}
+    named = set(re.findall(r"\(`([^`]+)`\)", text))
+    assert len(named) > 10
+    assert named <= shipped
+
+
+def test_extras_that_the_messages_name_exist() -> None:
+    extras = set(importlib.metadata.metadata("torchperf-lint").get_all("Provides-Extra") or ())
+    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "torchperf_lint").rglob("*.py"))
+    named = {name for text in sources for name in re.findall(r"'torchperf-lint\[(\w+)\]'", text)}
+    assert named == {"completion", "dask", "server", "verify", "watch"}
+    assert named <= extras
 
 
 def test_links_of_the_description_lead_to_the_source_where_it_is_stated() -> None:
@@ -214,7 +228,7 @@ def test_says_what_the_verification_needs(empty_environment: Path, tmp_path: Pat
     command = [empty_environment / "torchperf-lint", "verify", "TPL102"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == ("torchperf-lint verify: error: torch is not installed: pip install torch torchmetrics\n")
+    assert done.stderr == "torchperf-lint verify: error: torch is not installed: pip install 'torchperf-lint[verify]'\n"
 
 
 @pytest.mark.slow

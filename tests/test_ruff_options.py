@@ -206,7 +206,12 @@ def test_files_that_are_named_can_be_left_out(lint, monkeypatch) -> None:  # noq
     assert lint(*named)[1].count("TPL102") == 2
     assert lint("--force-exclude", *named)[1] == "b.py:1:1: TPL102 [*] `slow` is slow\n"
     assert lint("--force-exclude", "--show-files", *named)[1] == "b.py\n"
-    assert lint("--force-exclude", "--extend-exclude", "gen", "gen")[2] == "warning: there are no Python files in gen\n"
+    assert lint("--force-exclude", "--extend-exclude", "gen", "gen")[2] == "warning: gen is excluded\n"
+    write("docs/a.txt", "")
+    for shows in ((), ("--show-files",)):
+        paths = (*shows, "--extend-exclude", "gen", "gen/a.py", "gen", "docs")
+        told = "warning: gen/a.py, gen are excluded\nwarning: there are no Python files in docs\n"
+        assert lint("--force-exclude", *paths)[2] == told
     write("torchperf-lint.toml", "force-exclude = true")
     assert lint(*named)[1] == "b.py:1:1: TPL102 [*] `slow` is slow\n"
     feed(monkeypatch, b"slow\n")
@@ -313,5 +318,5 @@ def test_what_cannot_be_watched(lint, beside: str) -> None:  # noqa: F811
 def test_watching_needs_its_library_and_a_folder(lint, monkeypatch) -> None:  # noqa: F811
     assert lint("--watch", "gone/a.py")[::2] == (2, "torchperf-lint: error: gone is no folder that can be watched\n")
     monkeypatch.setitem(sys.modules, "watchfiles", None)
-    told = "torchperf-lint: error: --watch needs watchfiles: pip install watchfiles\n"
+    told = "torchperf-lint: error: --watch needs watchfiles: pip install 'torchperf-lint[watch]'\n"
     assert lint("--watch") == (2, "", told)

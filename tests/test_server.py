@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 import pytest_lsp
 from lsprotocol import types
+from pygls.protocol import default_converter
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 
 from linting import ROOT
@@ -262,6 +265,27 @@ async def test_configuration_that_cannot_be_read_is_told_once(editor):
 
 
 @pytest.mark.asyncio
+async def test_configuration_that_breaks_leaves_what_the_last_good_one_showed(editor):
+    place = editor.folder / "pyproject.toml"
+    place.write_text("[tool.torchperf-lint]\nignore = ['TPL203']\n", encoding="utf-8")
+    await editor.start(options={"delay": 0})
+    await editor.open("loop.py", LOOP)
+    await editor.until("loop.py", ["TPL105"])
+    place.write_text("[tool.torchperf-lint]\nignore = ['TPL203'\n", encoding="utf-8")
+    editor.on_disk("pyproject.toml", types.FileChangeType.Changed)
+    editor.change("loop.py", LOOP.replace(", loss.item()", ""))
+    await editor.until("loop.py", [])
+    editor.change("loop.py", LOOP)
+    await editor.until("loop.py", ["TPL105"])
+    (message,) = editor.client.messages
+    assert "pyproject.toml" in message.message
+    assert "is not TOML" in message.message
+    place.write_text("", encoding="utf-8")
+    editor.on_disk("pyproject.toml", types.FileChangeType.Changed)
+    await editor.until("loop.py", ["TPL203", "TPL105"])
+
+
+@pytest.mark.asyncio
 async def test_two_folders_are_two_projects(editor, tmp_path_factory):
     other = tmp_path_factory.mktemp("other")
     (other / "pyproject.toml").write_text("[tool.torchperf-lint]\nignore = ['TPL203']\n", encoding="utf-8")
@@ -351,6 +375,38 @@ async def test_the_page_of_a_rule_is_answered(editor):
         assert page is None if begins is None else page.startswith(begins)
 
 
+INITIALIZE = {"processId": None, "rootUri": None, "capabilities": client_capabilities("visual-studio-code")}
+BEGIN = [(types.INITIALIZE, INITIALIZE), (types.INITIALIZED, {})]
+HOVER = (types.TEXT_DOCUMENT_HOVER, {"textDocument": {"uri": "file:///a.py"}, "position": {"line": 0, "character": 0}})
+
+
+def session(*said: tuple[str, object]) -> tuple[int, dict[str, dict[str, object]], str]:
+    """The exit status after these messages, the answers by method, and what stands on standard error."""
+    data = b""
+    for method, params in (*BEGIN, *said):
+        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        if method not in (types.INITIALIZED, types.EXIT):
+            message["id"] = method
+        body = json.dumps(message, default=default_converter().unstructure).encode()
+        data += b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    done = subprocess.run(SERVER, cwd=ROOT, input=data, capture_output=True, check=False, timeout=PATIENCE)
+    bodies = map(json.loads, re.findall(rb"\r\n\r\n(.*?)(?=Content-Length|\Z)", done.stdout, re.DOTALL))
+    return done.returncode, {each["id"]: each for each in bodies if "id" in each}, done.stderr.decode()
+
+
+def test_a_session_that_is_shut_down_ends_well_and_answers_nothing_more():
+    status, answers, told = session((types.SHUTDOWN, None), HOVER, (types.EXIT, None))
+    assert (status, told) == (0, "")
+    assert answers[types.SHUTDOWN]["result"] is None
+    assert answers[types.TEXT_DOCUMENT_HOVER]["error"]["code"] == -32600, "invalid request"
+
+
+@pytest.mark.parametrize("end", [[], [(types.EXIT, None)]])
+def test_a_session_that_breaks_off_is_an_error_without_a_traceback(end):
+    status, _, told = session(*end)
+    assert (status, told) == (1, "")
+
+
 @pytest.mark.parametrize("check", [[], ["--check"]])
 def test_without_pygls_there_is_one_line(check):
     program = (
@@ -360,7 +416,7 @@ def test_without_pygls_there_is_one_line(check):
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "torchperf-lint: error: the server needs pygls: pip install 'pygls>=2'\n"
+    assert done.stderr == "torchperf-lint: error: the server needs pygls: pip install 'torchperf-lint[server]'\n"
 
 
 def test_a_client_can_ask_whether_the_server_starts():

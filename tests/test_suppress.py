@@ -254,6 +254,24 @@ def test_unused_is_reported_with_its_place_and_in_order() -> None:
     assert found.message == "nothing is left to suppress for `TPL190`"
 
 
+@pytest.mark.parametrize(
+    ("comment", "message"),
+    [
+        ("# noqa: TPL999", "there is no rule `TPL999`"),
+        ("# noqa: E501, tpl999", "there is no rule `tpl999`"),
+        ("# torchperf-lint: ignore[TPL10x]", "there is no rule `TPL10x`"),
+        ("# torchperf-lint: ignore[Reads-Item]", "there is no rule `Reads-Item`"),
+        (
+            "# torchperf-lint: ignore[TPL190, TPL10x, TPL9, Call-Of-Item]",
+            "nothing is left to suppress for `TPL190`, `Call-Of-Item`; there is no rule `TPL10x`, `TPL9`",
+        ),
+    ],
+)
+def test_a_code_that_no_rule_has_is_named_as_written(comment: str, message: str) -> None:
+    report = check_source("f.py", f"y = 1  {comment}\n".encode(), RULES, TARGET, HINTS)
+    assert [each.message for each in report.diagnostics] == [message]
+
+
 def test_a_rule_that_did_not_run_makes_nothing_unused() -> None:
     text = "y = item  # noqa: TPL390\n"
     report = check_source("f.py", text.encode(), [raises(ValueError("x"), "TPL390")], TARGET, HINTS)

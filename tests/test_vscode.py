@@ -58,6 +58,22 @@ def test_the_servers_options_have_its_values_and_defaults() -> None:
     assert (DECLARED["delay"]["minimum"], DECLARED["delay"]["maximum"]) == (0, MOST_DELAY)
 
 
+def test_selectors_do_what_is_said_of_them(tmp_path) -> None:
+    (tmp_path / "torchperf-lint.toml").write_text("ignore = ['TPL102']\nextend-select = ['TPL404']\n", encoding="utf-8")
+
+    def codes(**options: list[str]) -> set[str]:
+        return {rule.code for rule in options_from(options).settings(str(tmp_path / "a.py")).rules}
+
+    assert codes(select=["TPL102", "TPL105"]) == {"TPL102", "TPL105"}
+    assert codes(ignore=["TPL105"]) == codes() - {"TPL105"}
+    assert codes(extendSelect=["TPL102"]) == codes() | {"TPL102"}
+    readme = (EXTENSION / "README.md").read_text(encoding="utf-8")
+    assert "`extendSelect` and `ignore` add to what" in readme
+    assert "`select`\nalso replaces the rules that the project adds or ignores." in readme
+    said = DECLARED["select"]["markdownDescription"]
+    assert said.endswith("in the place of those that the project selects, adds or ignores.")
+
+
 def test_names_that_the_server_knows_are_the_same() -> None:
     assert constant("settings.ts", "SERVER_SECTION") == SECTION
     assert constant("commands.ts", "FIX_ALL") == FIX_ALL

@@ -272,15 +272,21 @@ def _judge(options: argparse.Namespace, settings: Settings) -> _Judge:
                 )
             )
         if not results and wanted is _any:
-            warn_of_no_files(options.paths)
+            warn_of_no_files(options.paths, settings)
         return results
 
     return judged
 
 
-def warn_of_no_files(paths: Sequence[str]) -> None:
-    """Say that there is nothing to lint."""
-    print(f"warning: there are no Python files in {', '.join(map(printable, paths))}", file=sys.stderr)
+def warn_of_no_files(paths: Sequence[str], settings: Settings) -> None:
+    """Say that there is nothing to lint, and why."""
+    gone = [each for each in paths if settings.force_exclude and left_out(each, excluded(settings), settings.root)]
+    searched = [each for each in paths if each not in gone]
+    if gone:
+        verb = "is" if len(gone) == 1 else "are"
+        print(f"warning: {', '.join(map(printable, gone))} {verb} excluded", file=sys.stderr)
+    if searched:
+        print(f"warning: there are no Python files in {', '.join(map(printable, searched))}", file=sys.stderr)
 
 
 def _judge_of_input(options: argparse.Namespace, settings: Settings) -> _Judge:

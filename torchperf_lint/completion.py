@@ -17,7 +17,10 @@ NAME = "generate-shell-completion"
 
 _TAKE_FILES = ("--baseline", "--config", "--output-file", "paths", "place", "trace")
 _TAKE_FOLDERS = ("--cache-dir", "--root")
-_TAKE_RULES = ("--select", "--ignore", "--extend-select", "--fixable", "--unfixable", "--extend-fixable", "rule")
+_TAKE_RULES = (
+    *("--select", "--ignore", "--extend-select", "--fixable", "--unfixable", "--extend-fixable"),
+    *("rule", "rules"),
+)
 _OF_BASH = re.compile(r"(?m)^complete (?=.* -F |-F )")
 
 
@@ -27,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         import shtab
     except ImportError:
-        return complain("torchperf-lint: error: this needs shtab: pip install shtab")
+        return complain("torchperf-lint: error: this needs shtab: pip install 'torchperf-lint[completion]'")
     if shell not in shtab.SUPPORTED_SHELLS:
         known = ", ".join(shtab.SUPPORTED_SHELLS)
         return complain(f"torchperf-lint: error: shtab makes no completion for `{shell}`, but for {known}")

@@ -307,8 +307,9 @@ def _values(path: str, table: dict[str, Any], where: str) -> dict[str, Any]:
         if key is None:
             from difflib import get_close_matches
 
-            near = get_close_matches(name, KEYS, n=1, cutoff=0.0)
-            raise BadConfig(path, f"{where}has no key `{name}`; the nearest is `{near[0]}`")
+            near = get_close_matches(name, KEYS, n=1)
+            hint = f"the nearest is `{near[0]}`" if near else "`torchperf-lint --isolated --show-settings` lists them"
+            raise BadConfig(path, f"{where}has no key `{name}`; {hint}")
         try:
             values[key.field] = key.read(value)
         except BAD_VALUES as error:

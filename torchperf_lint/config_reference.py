@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.config_keys import KEYS, Form
 from torchperf_lint.engine import registry
+from torchperf_lint.engine.declare import OWN_PREFIX
 from torchperf_lint.engine.findings import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -25,14 +26,15 @@ _PART = rf"[^{_MARKS}0-9][^{_MARKS}]*"
 _GLOB = r"[^\s]"
 _WIDTH = 120
 _WORDS = r"^[^\x00]*[^\x00\s][^\x00]*$"
+_OF_OTHERS = r"^([A-Z]+|[A-Z]{3,}[0-9]{1,3}|[a-z][a-z0-9]*(-[a-z0-9]+)+)$"
 
 
 def schema() -> dict[str, Any]:
     """The JSON schema of `torchperf-lint.toml`, and of the table in pyproject.toml.
 
     It accepts all that the configuration accepts. It refuses the rest as well, but for globs, where it only asks for
-    some text, for names with letters beyond ASCII, where it does not know which of these Python takes, and for quotes
-    in command lines.
+    some text, for rules that look like those of other packages, for names with letters beyond ASCII, where it does not
+    know which of these Python takes, and for quotes in command lines.
     """
     properties = {}
     for name, key in KEYS.items():
@@ -45,7 +47,7 @@ def schema() -> dict[str, Any]:
         "type": "object",
         "additionalProperties": False,
         "properties": properties,
-        "definitions": {"selector": {"type": "string", "enum": _selectors()}},
+        "definitions": {"selector": {"anyOf": [{"enum": _selectors()}, _selector_of_others()]}},
     }
 
 
@@ -87,6 +89,11 @@ def _selectors() -> list[str]:
     names = {*(rule.name for rule in registry.all_rules()), registry.UNUSED_SUPPRESSION_NAME}
     beginnings = {code[:end] for code in codes for end in range(1, len(code) + 1)}
     return ["ALL", *sorted(beginnings), *sorted(names)]
+
+
+def _selector_of_others() -> dict[str, Any]:
+    """What a selector of a plugin's rules looks like: who reads the schema does not know which are installed."""
+    return {"type": "string", "pattern": _OF_OTHERS, "not": {"pattern": f"^{OWN_PREFIX}"}}
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------

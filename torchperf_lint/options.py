@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.findings import Confidence, Severity
 
-STANDARD_INPUT = "-"
+STANDARD_INPUT = STANDARD_OUTPUT = "-"
 
 _MORE = """\
 other commands:
@@ -141,7 +141,7 @@ def check_parser(*, with_paths: bool = True) -> argparse.ArgumentParser:
     add = parser.add_argument
     if with_paths:
         paths = "files and folders, or - for standard input (default . or, with --stdin-filename, -)"
-        add("paths", nargs="*", metavar="PATH", help=paths)
+        add("paths", nargs="*", type=_path, metavar="PATH", help=paths)
     add("--version", action="version", version=f"torchperf-lint {__version__}")
 
     add = parser.add_argument_group("fixes").add_argument
@@ -265,9 +265,9 @@ def check_parser(*, with_paths: bool = True) -> argparse.ArgumentParser:
     add(
         "-o",
         "--output-file",
-        type=_file,
+        type=_output,
         metavar="FILE",
-        help="write the report into this file instead of standard output",
+        help="write the report into this file instead of standard output (-)",
     )
     add("--statistics", action="store_true", help="print only the number of findings per rule")
     add("-e", "--exit-zero", action="store_true", help="exit with 0 even if there are findings")
@@ -301,6 +301,17 @@ def _file(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("no file is named")
     return text
+
+
+def _path(text: str) -> str:
+    # As above.
+    if not text:
+        raise argparse.ArgumentTypeError("no file or folder is named")
+    return text
+
+
+def _output(text: str) -> str | None:
+    return None if text == STANDARD_OUTPUT else _file(text)
 
 
 def _command(text: str) -> str:

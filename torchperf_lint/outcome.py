@@ -91,18 +91,19 @@ def of_fixes(outcome: Outcome, title: str, context: Context) -> Iterator[str]:
 
 
 def totals(outcome: Outcome) -> Iterator[str]:
-    """The number of findings, and how often their costs are paid."""
+    """The number of findings, that of the files without an answer, and how often the findings' costs are paid."""
     remaining = len(outcome.diagnostics)
     total = remaining + outcome.fixed
     beside = f" besides {outcome.known} of the baseline" if outcome.known else ""
+    files = f"{outcome.unchecked} file{'' if outcome.unchecked == 1 else 's'}"
+    unchecked = f"; {files} could not be checked" if outcome.unchecked else ""
     if not total:
-        files = f"{outcome.unchecked} file{'' if outcome.unchecked == 1 else 's'}"
-        yield f"No findings{beside}; {files} could not be checked." if outcome.unchecked else f"No findings{beside}."
+        yield f"No findings{beside}{unchecked}."
         return
     split = f" ({outcome.fixed} fixed, {remaining} remaining)" if outcome.fixed else ""
     places = len(grouped(outcome.diagnostics))
     where = f" at {places} place{'' if places == 1 else 's'}" if places < remaining else ""
-    yield f"Found {counted(total)}{split}{where}{beside}."
+    yield f"Found {counted(total)}{split}{where}{beside}{unchecked}."
     rates = Counter(each.cost.rate for each in outcome.diagnostics if each.cost is not None)
     if len(rates) > 1:
         yield f"{', '.join(f'{rates[rate]} {rate.value}' for rate in Rate if rate in rates)}."

@@ -48,7 +48,7 @@ def _show_files(options: argparse.Namespace, settings: Settings) -> int:
     for failure in found.failures:
         status = complain(str(failure))
     if not found.files and not found.failures:
-        warn_of_no_files(options.paths)
+        warn_of_no_files(options.paths, settings)
     sys.stdout.flush()
     return status
 

@@ -28,7 +28,7 @@ def watch(options: argparse.Namespace) -> int:
     try:
         import watchfiles
     except ImportError:
-        return complain("torchperf-lint: error: --watch needs watchfiles: pip install watchfiles")
+        return complain("torchperf-lint: error: --watch needs watchfiles: pip install 'torchperf-lint[watch]'")
     folders = {path if os.path.isdir(path) else os.path.dirname(path) or os.curdir for path in options.paths}
     absent = [path for path in sorted(folders) if not os.path.isdir(path)]
     if absent:

@@ -115,7 +115,7 @@ def test_what_cannot_be_run_is_said_in_one_line(arguments, said, capsys):
 def test_torch_is_asked_for_where_it_is_missing(monkeypatch, capsys):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert cli.main(["verify"]) == FAILED
-    assert "pip install torch torchmetrics" in capsys.readouterr().err
+    assert "pip install 'torchperf-lint[verify]'" in capsys.readouterr().err
 
 
 def test_a_rule_without_a_program_is_named(monkeypatch, capsys):

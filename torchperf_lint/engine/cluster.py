@@ -142,7 +142,7 @@ class Cluster:
         from importlib.util import find_spec
 
         if find_spec("distributed") is None:
-            raise Unusable("dask is not installed: pip install distributed")
+            raise Unusable("dask is not installed: pip install 'torchperf-lint[dask]'")
         self._address = address
         self._client: Any = None
         self._quiet = contextlib.ExitStack()

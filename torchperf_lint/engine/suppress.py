@@ -185,9 +185,15 @@ class Suppressions:
                 ours = directive.kind is not _Kind.NOQA
                 idle = [item for item in directive.items if item.start not in used and is_idle(item.selector, ours)]
                 if idle:
-                    names = ", ".join(f"`{item.selector}`" for item in idle)
-                    text = f"nothing is left to suppress for {names}"
-                    yield self._report(directive, text, self._removal(directive, idle))
+                    yield self._report(directive, self._why_idle(idle), self._removal(directive, idle))
+
+    def _why_idle(self, idle: Sequence[_Item]) -> str:
+        """Why codes silence nothing, each of them as it is written."""
+        reasons: dict[str, list[str]] = {}
+        for item in idle:
+            why = "nothing is left to suppress for" if _covered(item.selector) else "there is no rule"
+            reasons.setdefault(why, []).append(f"`{self._source.utf8[item.start : item.end].decode()}`")
+        return "; ".join(f"{why} {', '.join(names)}" for why, names in reasons.items())
 
     def _report(self, directive: _Directive, message: str, removal: Edit | None = None) -> Diagnostic:
         row, column = self._source.position(directive.start)
@@ -302,8 +308,12 @@ def _is_idle(selector: str, enabled: Sequence[Rule], ours: bool) -> bool:
     It can if all rules that it covers ran, or if it covers none but claims one of ours: `TPL9`, or any selector where
     it is `ours` alone. `TPL0` means reports of the tool itself, not of rules.
     """
-    ran = {each.code for each in enabled}
-    covered = [each.code for each in registry.all_rules() if registry.matches(selector, each)]
+    covered = _covered(selector)
     if covered:
-        return all(code in ran for code in covered)
+        return covered <= {each.code for each in enabled}
     return ours or re.fullmatch(r"TPL[1-9]\d*", selector) is not None
+
+
+def _covered(selector: str) -> set[str]:
+    """The codes of the rules that a selector covers."""
+    return {each.code for each in registry.all_rules() if registry.matches(selector, each)}

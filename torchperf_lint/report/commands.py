@@ -74,7 +74,7 @@ def next_commands(found: Sequence[Diagnostic], context: Context) -> list[Command
     count = counted["unsafe"] + counted["safe"] * context.unsafe
     if count:
         kind = "safe or unsafe" if counted["safe"] else "unsafe"
-        said = f"shows what {_fixes(count, kind)} would change; read that before --fix instead of --diff applies it"
+        said = f"shows what {_fixes(count, kind)} would change; review that before you use --fix instead of --diff"
         return [_again(["--diff", "--unsafe-fixes"], said, context), full, explain]
     return [full, explain]
 

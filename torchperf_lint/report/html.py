@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from torchperf_lint.report.groups import Group
     from torchperf_lint.syntax.source import Source
 
-_ABOUT = "An error is a wait in every step, a warning lost throughput or memory, a note advice."
+_ABOUT = (
+    "Each rule has a severity: error for a wait in every step, warning for lost throughput or memory, note for advice."
+    " A finding that matters less, such as a wait behind another one, is milder than its rule."
+)
 _GRADES = {
     Safety.SAFE: "safe: --fix applies it",
     Safety.UNSAFE: "unsafe: --fix --unsafe-fixes applies it; read it first",
@@ -57,8 +60,8 @@ def _top(found: Sequence[Diagnostic], groups: Sequence[Group], context: Context)
     where = f"at {_counted(len(groups), 'place')} in {_counted(files, 'file')}"
     title = tag("h1", _counted(len(found), "finding") if found else "No findings", tag("small", where) if found else "")
     over = tag("p", "torchperf-lint", class_="over")
+    unchecked = f"{_counted(len(context.failures), 'file')} could not be checked." if context.failures else ""
     if not found:
-        unchecked = f"{_counted(len(context.failures), 'file')} could not be checked." if context.failures else ""
         return tag("header", over, title, tag("p", unchecked, class_="lead"))
     levels, grades = ranking.severities(found), ranking.grades(found)
     likely = sum(each.confidence is Confidence.LIKELY for each in found)
@@ -69,7 +72,8 @@ def _top(found: Sequence[Diagnostic], groups: Sequence[Group], context: Context)
         ("without a fix", grades[ranking.NO_FIX], ""),
     ]
     listed = (tag("div", tag("dt", name), tag("dd", str(count), class_=level or None)) for name, count, level in facts)
-    return tag("header", over, title, tag("p", _ABOUT, class_="lead"), tag("dl", *listed))
+    about = f"{_ABOUT} {unchecked}".rstrip()
+    return tag("header", over, title, tag("p", about, class_="lead"), tag("dl", *listed))
 
 
 def _begin(found: Sequence[Diagnostic], anchors: dict[int, str]) -> Markup:

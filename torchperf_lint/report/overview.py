@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import CellPath, Confidence
@@ -47,7 +48,7 @@ def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]
     only_in_notebooks = all(isinstance(each.path, CellPath) for each in found if each.fix is None)
     how = {**_HOW, NO_FIX: _BY_HAND} if only_in_notebooks else _HOW  # `why` reads no notebooks
     for name, count in counts.items():
-        yield f"  {count:>{width}}  {name:<6}  {_fitting(how[name], width + 12, context)}"
+        yield from _folded(f"  {count:>{width}}  {name:<6}  ", how[name], context)
     yield ""
     yield paint("Begin with", "bold", context)
     for number, group in enumerate(places_to_begin(found), 1):
@@ -56,7 +57,7 @@ def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]
     yield paint("Next", "bold", context)
     for number, command in enumerate(next_commands(found, context)):
         yield f"  {paint(command.line, 'bold' if number == 0 else 'dim', context)}"
-        yield f"      {_fitting(command.does, 6, context)}"
+        yield from _folded(" " * 6, command.does, context)
 
 
 def _rules(found: Sequence[Diagnostic], context: Context) -> Iterator[str]:
@@ -113,6 +114,14 @@ def _counted(counts: Mapping[str, int], context: Context) -> str:
         for name, count in counts.items()
         if count
     )
+
+
+def _folded(beginning: str, text: str, context: Context) -> Iterator[str]:
+    """A text of ours behind a beginning, in as many lines as the terminal's width asks for."""
+    room = len(text) if context.width is None else max(context.width - len(beginning), 20)
+    for line in textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False):
+        yield beginning + line
+        beginning = " " * len(beginning)
 
 
 def _fitting(text: str, used: int, context: Context, *, tail: bool = False) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from typing import TYPE_CHECKING
 
 from torchperf_lint.syntax.source import Source, Unreadable
@@ -46,11 +47,15 @@ def unified_diff(before: str, after: str, path: str) -> Iterator[str]:
 
 
 def _quoted(path: str) -> str:
-    """A path as written in a diff: quoted if it has control characters, as git writes and reads it."""
-    if not any(each < " " or each == "\x7f" for each in path):
-        return path
-    escaped = (f"\\{ord(each):03o}" if each < " " or each in '\x7f"\\' else each for each in path)
-    return f'"{"".join(escaped)}"'
+    """A path as written in a diff: quoted if it has control characters or is no text, as git writes and reads it.
+
+    A tab behind it tells `patch` that a blank does not end it.
+    """
+    if any(each < " " or each in '\x7f"' or "\udc80" <= each <= "\udcff" for each in path):
+        data = os.fsencode(path)
+        escaped = (chr(each) if 32 <= each < 127 and each not in b'"\\' else f"\\{each:03o}" for each in data)
+        path = f'"{"".join(escaped)}"'
+    return f"{path}\t" if " " in path else path
 
 
 def edit_diff(source: Source, edits: Sequence[Edit]) -> Iterator[str]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-_NEEDS = "torchperf-lint: error: the server needs pygls: pip install 'pygls>=2'"
+_NEEDS = "torchperf-lint: error: the server needs pygls: pip install 'torchperf-lint[server]'"
 
 
 def command_parser() -> argparse.ArgumentParser:
@@ -39,5 +39,4 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     from torchperf_lint.server.service import serve
 
-    serve(cached=not options.no_cache)
-    return 0
+    return 0 if serve(cached=not options.no_cache) else 1

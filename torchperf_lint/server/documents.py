@@ -51,6 +51,7 @@ class Documents:
         self._thread = ThreadPoolExecutor(1, "judge")
         self._open: dict[str, tuple[int | None, Text]] = {}
         self._judged: dict[str, Judged] = {}
+        self._settings: dict[str, Settings] = {}  # by folder, as they were when its configuration could last be read
         self._state = 0  # counts what makes reports of texts that have not changed out of date
         self._due: dict[str, asyncio.Task[None]] = {}
         self._afterwards: asyncio.Task[None] | None = None
@@ -83,6 +84,7 @@ class Documents:
     async def start_again(self) -> None:
         """Options or folders have changed: nothing that is known of projects holds any more."""
         await self._in_thread(self._judge.forget)
+        self._settings.clear()
         self._complaints.clear()
         self.judge_all()
 
@@ -152,12 +154,15 @@ class Documents:
 
     def _report(self, version: int | None, text: Text) -> Judged:
         path = text.path or "untitled"
+        self._judge.put(text)
+        folder = os.path.dirname(path)
         try:
-            self._judge.put(text)
-            settings = self.options.settings(text.path or os.curdir)
+            settings = self._settings[folder] = self.options.settings(text.path or os.curdir)
         except BadConfig as error:
             self._tell(str(error.failure))
-            return Judged(version, text, self.options._replace(isolated=True).settings(path), FileReport(), True)
+            if folder not in self._settings:
+                return Judged(version, text, self.options._replace(isolated=True).settings(path), FileReport(), True)
+            settings = self._settings[folder]
         try:
             report = self._judge.report(text, settings)
         except BadBaseline as error:

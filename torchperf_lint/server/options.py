@@ -30,7 +30,7 @@ class Run(enum.Enum):
 
 
 class Options(NamedTuple):
-    """The options of a session; selectors add to the project's configuration as on the command line."""
+    """The options of a session; selectors change the project's configuration as on the command line."""
 
     select: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import sys
@@ -20,6 +21,7 @@ from torchperf_lint.server.documents import Documents, Judged, encoded
 from torchperf_lint.server.judge import Cell, Judge, Text
 from torchperf_lint.server.options import SECTION, BadOption, options_from
 from torchperf_lint.server.parts import Edited, Found, Parts, notebook_of
+from torchperf_lint.server.protocol import Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -41,23 +43,30 @@ WATCHED = (
 )
 
 
-def serve(*, cached: bool) -> None:
-    """Serve on standard input and output until the client says exit."""
+def serve(*, cached: bool) -> bool:
+    """Serve on standard input and output until the client says exit; return whether it has shut down before that."""
+    server = make_server(cached=cached)
     # Duplicates: the library closes its streams. Nothing else may write where the client reads.
     with (
         open(os.dup(sys.stdin.fileno()), "rb") as requests,
         open(os.dup(sys.stdout.fileno()), "wb") as answers,
         contextlib.redirect_stdout(sys.stderr),
     ):
-        make_server(cached=cached).start_io(requests, answers)
+        server.start_io(requests, answers)
+    return isinstance(server.protocol, Protocol) and server.protocol.is_shut_down
 
 
 def make_server(*, cached: bool) -> LanguageServer:
     """A server with all that it answers; `cached` is as for `Judge`."""
-    server = LanguageServer(convert.NAME, __version__, notebook_document_sync=NOTEBOOKS)
+    server = LanguageServer(convert.NAME, __version__, notebook_document_sync=NOTEBOOKS, protocol_cls=Protocol)
     service = _Service(server, cached)
-    answers: dict[str, Callable[[Any], Awaitable[Any]]] = {
+    requests: dict[str, Callable[[Any], Awaitable[Any]]] = {
         types.INITIALIZE: service.initialize,
+        types.TEXT_DOCUMENT_HOVER: service.hover,
+        types.TEXT_DOCUMENT_CODE_ACTION: service.actions,
+        types.CODE_ACTION_RESOLVE: service.resolved,
+    }
+    notifications: dict[str, Callable[[Any], Awaitable[None]]] = {
         types.INITIALIZED: service.initialized,
         types.TEXT_DOCUMENT_DID_OPEN: service.opened,
         types.TEXT_DOCUMENT_DID_CHANGE: service.changed,
@@ -67,17 +76,16 @@ def make_server(*, cached: bool) -> LanguageServer:
         types.NOTEBOOK_DOCUMENT_DID_CHANGE: service.notebook_changed,
         types.NOTEBOOK_DOCUMENT_DID_SAVE: service.notebook_saved,
         types.NOTEBOOK_DOCUMENT_DID_CLOSE: service.notebook_closed,
-        types.TEXT_DOCUMENT_HOVER: service.hover,
-        types.TEXT_DOCUMENT_CODE_ACTION: service.actions,
-        types.CODE_ACTION_RESOLVE: service.resolved,
         types.WORKSPACE_DID_CHANGE_WATCHED_FILES: service.watched,
         types.WORKSPACE_DID_CHANGE_CONFIGURATION: service.configured,
         types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: service.folders,
     }
     kinds = [types.CodeActionKind.QuickFix, FIX_ALL]
     options = {types.TEXT_DOCUMENT_CODE_ACTION: types.CodeActionOptions(kinds, resolve_provider=True)}
-    for name, answer in answers.items():
+    for name, answer in requests.items():
         server.feature(name, options.get(name))(_as_function(answer))
+    for name, hear in notifications.items():
+        server.feature(name)(_heard(hear))
     server.command(PAGE)(_page)
     return server
 
@@ -92,6 +100,16 @@ def _as_function(answer: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awa
 
     async def function(params: Any) -> Any:
         return await answer(params)
+
+    return function
+
+
+def _heard(hear: Callable[[Any], Awaitable[None]]) -> Callable[[Any], Awaitable[None]]:
+    """The same for a notification, which is cancelled only where the session ends: then no one is to be told."""
+
+    async def function(params: Any) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await hear(params)
 
     return function
 

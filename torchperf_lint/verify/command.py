@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     options = command_parser().parse_args(own)
     own_torch = importlib.util.find_spec("torch") is not None
     if not own_torch and (options.python is None or options.fix_preview):
-        return _complain("torch is not installed: pip install torch torchmetrics")
+        return _complain("torch is not installed: pip install 'torchperf-lint[verify]'")
     misuse = _misuse(options, script_arguments)
     if misuse:
         return _complain(misuse)
