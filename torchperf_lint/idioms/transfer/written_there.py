@@ -46,7 +46,9 @@ def hot_uploads(model: Model) -> Iterator[Upload]:
         if owner is None or not isinstance(source, cst.BaseExpression) or len(site.node.args) != 1:
             continue
         there, given = model.value(owner), model.value(source)
-        if _is_there(there) and _is_on_host(given) and not _fetched(model, site, source):
+        if not _is_there(there) or not _is_on_host(given) or _is_flag(model.ast_of(source)):
+            continue
+        if not _fetched(model, site, source):
             fix = _pinned(model, site, owner, source, (there, given))
             yield from _upload(model, site, model.brief(site.node), there, fix)
     for indexed in hot_subscripts(model, _is_written_there):
@@ -79,6 +81,14 @@ def _is_there(value: Value) -> bool:
 
 def _is_on_host(value: Value) -> bool:
     return value.kind is Kind.TENSOR and not value.mixed and value.device is Device.CPU
+
+
+def _is_flag(node: ast.expr | None) -> bool:
+    """`torch.Tensor([True])`: that something was done, which is noted once, whatever may reset it."""
+    part = node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else node
+    while isinstance(part, (ast.List, ast.Tuple)) and len(part.elts) == 1:
+        part = part.elts[0]
+    return isinstance(part, ast.Constant) and isinstance(part.value, bool)
 
 
 def _chooses(index: Value) -> bool:
