@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms.caches import filled_once
+from torchperf_lint.idioms.scripting import judged
 from torchperf_lint.idioms.sync.indexing import Use, hot_subscripts
-from torchperf_lint.idioms.transfer.construction import is_pure
+from torchperf_lint.idioms.transfer.construction import built_on_host, is_pure
 from torchperf_lint.idioms.transfer.host_data import comes_from_device
 from torchperf_lint.idioms.transfer.pinned_copies import sent_to
 from torchperf_lint.model.domain.frequency import Frequency
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 
 _WHOLE = ("int", "uint", "bool")
+_SAME_ANYWHERE = frozenset({"torch.zeros", "torch.ones", "torch.eye"})
+"""Factories that give the same numbers on every device, whatever their arguments."""
 
 
 class Upload(NamedTuple):
@@ -120,10 +123,25 @@ def _pinned(
         written = written.value
     if not is_pure(model, written) or "\n" in model.text(written):
         return NoFix.DEVICE_NOT_AT_HAND
-    fix = sent_to(model, site, source, f"{edits.postfix(site.tree, written)}.device")
+    device = f"{edits.postfix(site.tree, written)}.device"
+    made = _made_there(model, site, source, device)
+    if made is not None:
+        return made
+    fix = sent_to(model, site, source, device)
     if not isinstance(fix, Fix) or _casts_alike(there.dtype, given.dtype):
         return fix
     return fix._replace(safety=Safety.UNSAFE, besides="numbers that are cast to integers are in their range")
+
+
+def _made_there(model: Model, site: Site, source: cst.BaseExpression, device: str) -> Fix | None:
+    """The fix for `x[i] = torch.zeros(n)`: the same numbers are made on the device."""
+    built = built_on_host(model, source)
+    if built is None or not built.exact or built.ref not in _SAME_ANYWHERE or model.may_be_traced:
+        return None
+    added = edits.add_argument(site.tree, built.call, f"device={device}")
+    fix = NoFix.NO_ROOM if added is None else Fix("make it on the device", Safety.SAFE, added)
+    fix = judged(model, model.function_of(site), fix)
+    return fix if isinstance(fix, Fix) else None
 
 
 def _casts_alike(wanted: str | None, given: str | None) -> bool:
