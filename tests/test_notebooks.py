@@ -193,6 +193,21 @@ def test_lines_that_do_not_change_keep_their_escapes(here):
     assert Path("train.ipynb").read_bytes() == before.replace(b"inputs.cuda()", b"inputs.cuda(non_blocking=True)")
 
 
+@pytest.mark.parametrize("as_list", [True, False])
+@pytest.mark.parametrize("opening", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_characters_that_do_not_change_keep_their_escapes(here, as_list, opening, end):
+    """Also in the line that changes, on both sides of the change."""
+    loop = f"title = 'TITLE'\n{LOOP}".replace("inputs.cuda()", "inputs.cuda()  # NEAR").replace("\n", end)
+    before = opening + write(lines(SETUP), lines(loop) if as_list else loop, ensure_ascii=True)
+    spelt = rb"\u00e9\/\u005f\ud835\udD38"
+    before = before.replace(b"TITLE", spelt).replace(b"NEAR", spelt).replace(b" inputs.", rb" \u0069nputs.")
+    before = before.replace(b"\n", b"\r\n")
+    Path("train.ipynb").write_bytes(before)
+    fix("train.ipynb", isolated=True, cache=False, write=True)
+    assert Path("train.ipynb").read_bytes() == before.replace(b"nputs.cuda()", b"nputs.cuda(non_blocking=True)")
+
+
 def test_a_fix_that_adds_a_line_adds_one_string(here):
     loop = f"total = 0.0\n{FIXED}\n    total += loss.item()\nreturn total"
     body = "".join(f"    {line}" for line in loop.splitlines(keepends=True))
@@ -315,6 +330,12 @@ def test_what_a_cell_of_which_nothing_is_known_might_use_stays(magic):
     assert bool(read.spoilt) == (not magic)
 
 
+def test_a_bare_magic_before_python_is_no_error():
+    read = Notebook("x.ipynb", json.dumps(notebook("time y = model(x)")).encode())
+    assert read.spoilt == []
+    assert b"__cell_0__(time, y, model, x)" in read.program
+
+
 NESTED = f'total = 0.0\n{LOOP}\n\n    total += 1  # a\r\nx = """\n  text\n  """'
 
 
@@ -373,7 +394,9 @@ def test_edits_of_a_report_put_back_what_ipython_strips(here):
     assert json.loads(Path("train.ipynb").read_bytes())["cells"][1]["source"] == cell
 
 
-@pytest.mark.parametrize("bare", ["pip install torch", "cd ..", "ls -l *.py\n", "matplotlib inline", "  conda install x"])
+@pytest.mark.parametrize(
+    "bare", ["pip install torch", "cd ..", "ls -l *.py\n", "matplotlib inline", "  conda install x"]
+)
 def test_a_magic_may_stand_bare_in_a_cell_of_one_row(here, bare):
     data = write(bare, lines(SETUP), lines(LOOP))
     assert found() == [(3, 2, 14, "TPL203")]

@@ -187,7 +187,8 @@ class Notebook:
             bare = _BARE_MAGIC.fullmatch(source)
             if bare is not None and bare["name"] in _BARE:
                 return self._aside(source)
-            self.spoilt.append((place, reason))
+            if bare is None or bare["name"] not in _STATEMENTS:
+                self.spoilt.append((place, reason))
             return self._unseen(source)
         return text
 
