@@ -113,6 +113,22 @@ class Notebook:
         inside = max(1, row - self._starts[index] + 1)
         return Place(self.cells[index].number, inside, max(1, moved) + len(self._plain[index].head(inside)))
 
+    def in_program(self, cell: int, row: int, column: int) -> tuple[int, int]:
+        """The row and column of the program for a row and column of a cell; the way back from `place`."""
+        index = next(index for index, each in enumerate(self.cells) if each.number == cell)
+        at = self._starts[index] + row - 1
+        first, by = self._shifts.get(at, (0, 0))
+        column = max(1, column - len(self._plain[index].head(row)))
+        return at, column + by if column + by >= first else column
+
+    def is_below_magic(self, row: int) -> bool:
+        """Whether a row of the program begins with a statement that stands for a magic, as `%time`."""
+        return row in self._shifts
+
+    def stands_for(self, text: str) -> bool:
+        """Whether a text of the program has a name that stands for a text of IPython's."""
+        return f"__{self._word}_" in text
+
     def head(self, row: int) -> str:
         """What a row of the program begins with in its cell, and IPython strips."""
         index = max(0, bisect.bisect_right(self._starts, row) - 1)
