@@ -139,7 +139,7 @@ class Notebook:
         place = self.place(*program.position(offset))
         if self._starts and program.row(offset) < self._starts[0]:
             return place.cell, 0
-        rows = rows_of(self.source(place.cell))
+        rows = self.rows_in(place.cell)
         row = rows[place.row - 1] if place.row <= len(rows) else ""
         inside = "".join([*rows[: place.row - 1], row[: place.column - 1]])
         return place.cell, len(inside.encode(errors="surrogatepass"))
@@ -147,6 +147,10 @@ class Notebook:
     def source(self, number: int) -> str:
         """The source of the cell with this number."""
         return next(cell.source for cell in self.cells if cell.number == number)
+
+    def rows_in(self, number: int) -> list[str]:
+        """The rows of the cell with this number, with their ends."""
+        return rows_of(self.source(number))
 
     @property
     def rows(self) -> bytes:

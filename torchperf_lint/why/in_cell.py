@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import CellPath
-from torchperf_lint.syntax.cell_heads import rows_of
 from torchperf_lint.syntax.notebook import Notebook
 from torchperf_lint.syntax.source import Unreadable
 from torchperf_lint.why.answer import silenced_by
@@ -36,7 +35,7 @@ def ask_in_cell(
     for place, reason in notebook.spoilt:
         if place.cell == cell:
             raise Unreadable(f"cell {cell}, line {place.row}: {reason}")
-    rows = rows_of(notebook.source(cell)) or [""]
+    rows = notebook.rows_in(cell) or [""]
     if not 1 <= row <= len(rows):
         raise Unreadable(f"there is no row {row}: cell {cell} has {len(rows)}")
     line = rows[row - 1].rstrip("\r\n")
