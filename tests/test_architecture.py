@@ -116,6 +116,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "options",
         "pages",
         "report",
+        "syntax.notebook",
         "syntax.recursion",
         "syntax.site",
         "syntax.source",

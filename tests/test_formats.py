@@ -354,14 +354,30 @@ def test_azure_commands_are_escaped_and_know_errors_and_warnings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "place"), [(pylint, "n.ipynb:1:"), (azure, "linenumber=1;columnnumber=1;"), (rdjson, '"line": 1\n')]
+    ("module", "place"),
+    [
+        (pylint, "n.ipynb:1:"),
+        (azure, "linenumber=1;columnnumber=1;"),
+        (rdjson, '"line": 1\n'),
+        (github, "n.ipynb,line=1,endLine=1,col=1,endColumn=1::n.ipynb:cell 3:2:14: "),
+        (gitlab, '"line": 1,\n          "column": 1\n'),
+        (checkstyle, 'line="1" column="1"'),
+        (junit, 'line="1" column="1"'),
+        (sarif, '"startLine": 1,\n                  "startColumn": 1,\n'),
+    ],
 )
-def test_cells_are_told_in_the_message(module, place: str) -> None:
-    found = diagnostic(LOOP, b"loss.item()", path=CellPath("n.ipynb", 3), fix=fix(LOOP, b"loss", b"x"))
+def test_cells_are_told_in_the_message_and_have_no_row_of_their_file(module, place: str) -> None:
+    steps = (Because(4, "runs in every step", None), Because(7, "is on the device", CellPath("n.ipynb", 2)))
+    edited = fix(LOOP, b"loss", b"x")
+    found = diagnostic(LOOP, b"loss.item()", path=CellPath("n.ipynb", 3), fix=edited, because=steps)
     text = rendered(module, found)
     assert place in text
-    assert "cell 3, line 2: `loss.item()` waits" in text
+    assert ("cell 3:2:14: TPL102 " if module is github else "cell 3, line 2: ") + "`loss.item()` waits" in text
     assert "suggestions" not in text
+    if module in (rdjson, sarif):
+        assert "cell 3, line 4: runs in every step" in text
+        assert "cell 2, line 7: is on the device" in text
+    assert not re.search(r'(?i)line"?[=:] ?"?[247]', text), "no row of a cell is one of the file"
 
 
 # GitLab

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +19,9 @@ from torchperf_lint.engine import notebooks
 from torchperf_lint.report import FORMATS
 from torchperf_lint.syntax.notebook import Notebook
 from torchperf_lint.syntax.source import Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SETUP = """\
 import torch
@@ -131,9 +135,12 @@ def test_a_cell_magic_before_python(here, magic):
     assert found() == [(2, 3, 14, "TPL203")]
 
 
-@pytest.mark.parametrize("magic", ["%%bash", "%%html", "%%writefile train.py", "%%script false", "%%cython"])
-def test_a_cell_magic_before_something_else(here, magic):
-    write(lines(SETUP), f"{magic}\nfor x in 'y\n{LOOP}", lines(LOOP))
+@pytest.mark.parametrize(
+    "magic", ["%%bash", "%%html", "%%writefile train.py", "%%script python", "%%cython", "%%python", "%%python3", "%%!"]
+)
+@pytest.mark.parametrize("text", [f"for x in 'y\n{LOOP}", LOOP], ids=["no Python", "Python"])
+def test_a_cell_magic_before_something_else(here, magic, text):
+    write(lines(SETUP), f"{magic}\n{text}", lines(LOOP))
     assert found() == [(3, 2, 14, "TPL203")]
 
 
@@ -184,6 +191,21 @@ def test_lines_that_do_not_change_keep_their_escapes(here):
     Path("train.ipynb").write_bytes(before)
     fix("train.ipynb", isolated=True, cache=False, write=True)
     assert Path("train.ipynb").read_bytes() == before.replace(b"inputs.cuda()", b"inputs.cuda(non_blocking=True)")
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+@pytest.mark.parametrize("opening", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_characters_that_do_not_change_keep_their_escapes(here, as_list, opening, end):
+    """Also in the line that changes, on both sides of the change."""
+    loop = f"title = 'TITLE'\n{LOOP}".replace("inputs.cuda()", "inputs.cuda()  # NEAR").replace("\n", end)
+    before = opening + write(lines(SETUP), lines(loop) if as_list else loop, ensure_ascii=True)
+    spelt = rb"\u00e9\/\u005f\ud835\udD38"
+    before = before.replace(b"TITLE", spelt).replace(b"NEAR", spelt).replace(b" inputs.", rb" \u0069nputs.")
+    before = before.replace(b"\n", b"\r\n")
+    Path("train.ipynb").write_bytes(before)
+    fix("train.ipynb", isolated=True, cache=False, write=True)
+    assert Path("train.ipynb").read_bytes() == before.replace(b"nputs.cuda()", b"nputs.cuda(non_blocking=True)")
 
 
 def test_a_fix_that_adds_a_line_adds_one_string(here):
@@ -283,14 +305,105 @@ def test_a_broken_notebook_is_one_line(here, capsys, data, told):
 )
 def test_a_cell_that_does_not_parse_leaves_the_others(here, capsys, spoilt, told):
     before = write(lines(SETUP), code(spoilt), lines(LOOP), spoilt, "x = 1  # noqa: TPL101", ensure_ascii=True)
-    for options in ([], ["--fix"], ["--fix", "--unsafe-fixes"]):
+    for options in ([], ["--fix"]):
         assert main([*CONCISE, *options, "train.ipynb"]) == 2
         shown = capsys.readouterr()
-        assert shown.out.splitlines()[0].startswith("train.ipynb:cell 3:2:14: TPL203 `inputs.cuda()`")
-        assert "1 finding" in shown.out
+        if not options:
+            assert shown.out.splitlines()[0].startswith("train.ipynb:cell 3:2:14: TPL203 [*] `inputs.cuda()`")
+            assert "1 finding" in shown.out
         assert shown.err.startswith(f"train.ipynb: error: cell 2, {told}")
-        assert shown.err.endswith(" (and 1 more)\n")
-        assert Path("train.ipynb").read_bytes() == before
+        assert "(and 1 more)\n" in shown.err
+    assert Path("train.ipynb").read_bytes() == before.replace(b"inputs.cuda()", b"inputs.cuda(non_blocking=True)")
+
+
+@pytest.mark.parametrize("magic", ["", "%%memit\n"])
+def test_what_a_cell_of_which_nothing_is_known_might_use_stays(magic):
+    data = json.dumps(notebook(f"{magic}plt.plot(losses[0], model.fit; x²" + "\n# ünï\r")).encode()
+    read = Notebook("x.ipynb", data)
+    assert read.program.decode() == (
+        "# %% cell 1\n__cell_0__("
+        + ("memit, " if magic else "")
+        + "plt, __cell_0__.plot, losses, model, __cell_0__.fit,"
+        " ünï)\n" + ("\n" if magic else "") + "\r\n"
+    )
+    assert read.written(read.program) == data
+    assert bool(read.spoilt) == (not magic)
+
+
+def test_a_bare_magic_before_python_is_no_error():
+    read = Notebook("x.ipynb", json.dumps(notebook("time y = model(x)")).encode())
+    assert read.spoilt == []
+    assert b"__cell_0__(time, y, model, x)" in read.program
+
+
+NESTED = f'total = 0.0\n{LOOP}\n\n    total += 1  # a\r\nx = """\n  text\n  """'
+
+
+def indented(source: str) -> str:
+    return "".join(f"  {row}" if row.strip() else row for row in source.splitlines(keepends=True))
+
+
+def prompted(first: str, others: str) -> Callable[[str], str]:
+    return lambda source: first + source.replace("\n", f"\n{others}")
+
+
+@pytest.mark.parametrize("before", ["", "\n \n"])
+@pytest.mark.parametrize(
+    ("written", "column"),
+    [
+        (indented, 16),
+        (lambda source: indented(f"%time x = 1\n{source}"), 16),
+        (lambda source: f"%%time\n{indented(source)}", 16),
+        (lambda source: indented(f"%%time\n{indented(source)}"), 18),
+        (prompted(">>> ", "... "), 18),
+        (prompted("  >>> ", "  ... "), 20),
+        (prompted("In [12]: ", "    ...: "), 23),
+    ],
+    ids=range(7),
+)
+def test_what_ipython_strips_from_rows_is_no_syntax_error(here, written, column, before):
+    cell = before + written(NESTED)
+    data = write(lines(SETUP), lines(cell), "x = 1  # noqa: TPL101")
+    above = cell[: cell.index("inputs.cuda()")].count("\n")
+    assert found() == [(2, above + 1, column, "TPL203"), (3, 1, 8, "TPL001")]
+    assert main(["--isolated", "--no-cache", "--fix", "-q", "train.ipynb"]) == 0
+    after = data.replace(b"inputs.cuda()", b"inputs.cuda(non_blocking=True)").replace(b"  # noqa: TPL101", b"")
+    assert Path("train.ipynb").read_bytes() == after
+
+
+@pytest.mark.parametrize(("source", "added"), [("  a\n\n  b", "  new"), (">>> a\n>>> \n... b", "... new")])
+def test_a_new_row_gets_what_ipython_strips(source, added):
+    read = Notebook("x.ipynb", json.dumps(notebook(source)).encode())
+    after = json.loads(read.written(read.program.replace(b"b\n", b"new\nb\n")) or b"")
+    *rows, last = source.split("\n")
+    assert after["cells"][0]["source"].split("\n") == [*rows, added, last]
+
+
+def test_edits_of_a_report_put_back_what_ipython_strips(here):
+    loop = f"{FIXED}\n    total += loss.item()".replace("\n", "\n    ")
+    body = f"def train():\n    total = 0.0\n    {loop}\n    return total"
+    write(lines(f"{SETUP}\noptimizer = torch.optim.SGD(model.parameters())"), indented(body), "train()")
+    (each,) = lint("train.ipynb", isolated=True, cache=False)
+    cell = indented(body)
+    for edit in sorted(each.fix.edits, reverse=True):
+        rows = cell.splitlines(keepends=True)
+        start, end = (len("".join(rows[: row - 1])) + column - 1 for row, column in (edit.start, edit.end))
+        cell = cell[:start] + edit.content + cell[end:]
+    assert cell.count("\n") == body.count("\n") + 1
+    fix("train.ipynb", isolated=True, cache=False, write=True, unsafe=True)
+    assert json.loads(Path("train.ipynb").read_bytes())["cells"][1]["source"] == cell
+
+
+@pytest.mark.parametrize(
+    "bare", ["pip install torch", "cd ..", "ls -l *.py\n", "matplotlib inline", "  conda install x"]
+)
+def test_a_magic_may_stand_bare_in_a_cell_of_one_row(here, bare):
+    data = write(bare, lines(SETUP), lines(LOOP))
+    assert found() == [(3, 2, 14, "TPL203")]
+    assert main(["--isolated", "--no-cache", "--fix", "-q", "train.ipynb"]) == 0
+    assert Path("train.ipynb").read_bytes() == data.replace(b"inputs.cuda()", b"inputs.cuda(non_blocking=True)")
+    write(f"{bare.strip()}\nx = 1", lines(SETUP))
+    assert main(["--isolated", "--no-cache", "-q", "train.ipynb"]) == 2
 
 
 def test_known_findings_stay_known_beside_a_cell_that_does_not_parse(here, capsys):

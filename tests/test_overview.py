@@ -126,10 +126,10 @@ def test_what_is_piped_or_written_into_a_file_is_not_cut(lint, monkeypatch) -> N
 # The overview
 
 
-def test_why_is_named_where_it_can_answer() -> None:
+def test_why_is_named_with_the_form_of_its_place() -> None:
     in_cell = found(CellPath("a.ipynb", 3))
-    assert not any("torchperf-lint why" in line for line in lines([in_cell]))
-    assert any("torchperf-lint why" in line for line in lines([in_cell, found("a.py")]))
+    assert any("`torchperf-lint why 'FILE:cell 3:LINE'`" in line for line in lines([in_cell]))
+    assert any("`torchperf-lint why FILE:LINE`" in line for line in lines([in_cell, found("a.py")]))
 
 
 def test_the_overview_counts_by_rule_file_severity_and_fix() -> None:

@@ -608,6 +608,49 @@ def test_text(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(out.splitlines()) < 25
 
 
+def test_a_row_of_a_cell(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Places are those of cells, behind prompts and magics too; a `.py` file of the project is seen."""
+    (project / "moving.py").write_text("def moved(x):\n    return x.cuda(non_blocking=True)\n", encoding="utf-8")
+    setup = "%matplotlib inline\nimport torch\nfrom moving import moved\nmodel = torch.nn.Linear(2, 1).cuda()"
+    loop = [
+        "for x, y in loader:",
+        "    loss = model(moved(x)).mean()",
+        "    loss.backward()",
+        "    optimizer.step()",
+        "    %time print(loss.item())",
+        "    print(loss.item())  # noqa: TPL105",
+        "!ls",
+    ]
+    sources = [setup, ">>> " + "\n... ".join(loop), "%%bash\nls"]
+    cells = [{"cell_type": "raw", "source": ""}, *({"cell_type": "code", "source": each} for each in sources)]
+    (project / "train.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    assert main(["why", "train.ipynb:cell 3:5"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith(f"train.ipynb:cell 3:5: ... {loop[4]}\n")
+    assert "train.ipynb:cell 3:1: this loop trains" in out
+    assert "moving.py:2: moved to the device" in out
+    assert "TPL105 progress-display-sync reports it" in out
+    assert "__cell" not in out
+    assert main(["why", "train.ipynb:cell 3:2"]) == 0
+    assert "    train.ipynb:cell 2:4: " in capsys.readouterr().out
+    column = loop[4].index("loss") + len("... ") + 1
+    assert main(["why", "--output-format", "json", f"train.ipynb:cell 3:5:{column}"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["path"], told["cell"], told["row"], told["column"]) == ("train.ipynb", 3, 5, column)
+    assert told["text"] == f"... {loop[4]}"
+    (statement,) = told["statements"]
+    assert statement["row"] == 5
+    assert statement["steps"][0]["cell"] == 3
+    assert {(each["text"], each["row"], each["column"]) for each in statement["values"]} == {
+        ("loss", 5, column),
+        ("loss.item()", 5, column),
+    }
+    assert main(["why", "train.ipynb:cell 3:6"]) == 0
+    assert "`# noqa: TPL105` in row 6 silences it" in capsys.readouterr().out
+    assert main(["why", "train.ipynb:cell 4:2"]) == 0
+    assert "no statement begins" in capsys.readouterr().out
+
+
 def test_row_without_a_finding(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["why", "train.py:6"]) == 0
     assert "reports it" not in capsys.readouterr().out
@@ -650,7 +693,13 @@ def test_row_without_a_statement(project: Path, capsys: pytest.CaptureFixture[st
         (".:3", ".: error: cannot be read: Is a directory"),
         ("broken.py:1", "broken.py:1:"),
         ("notes.txt:1", "notes.txt: error: "),
-        ("book.ipynb:1", "book.ipynb: error: "),
+        ("book.ipynb:1", "book.ipynb: error: a line of a notebook is one of a cell: `FILE:cell 3:LINE` is needed"),
+        ("book.ipynb:cell 1:1", "book.ipynb: error: it is no notebook: it has no list of cells"),
+        ("cells.ipynb:cell 1:1", "cells.ipynb: error: there is no code cell 1"),
+        ("cells.ipynb:cell 2:1", "cells.ipynb: error: cell 2, line 1: syntax error: '(' was never closed"),
+        ("cells.ipynb:cell 3:2", "cells.ipynb: error: there is no row 2: cell 3 has 1"),
+        ("cells.ipynb:cell3:1:6", "cells.ipynb: error: there is no column 6 in row 1: it has 5"),
+        ("train.py:cell 2:1", "train.py: error: it is no notebook, and has no cell 2"),
         ("latin.py:1", "latin.py:1:"),
     ],
 )
@@ -658,6 +707,8 @@ def test_bad_input(place: str, says: str, project: Path, capsys: pytest.CaptureF
     (project / "broken.py").write_text("def f(:\n", encoding="utf-8")
     (project / "notes.txt").write_text("words\n", encoding="utf-8")
     (project / "book.ipynb").write_text("{}\n", encoding="utf-8")
+    cells = [{"cell_type": "raw", "source": ""}, *({"cell_type": "code", "source": text} for text in ("(", "x = 1"))]
+    (project / "cells.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
     (project / "latin.py").write_bytes(b"x = '\xe9'\n")
     assert main(["why", place]) == 2
     captured = capsys.readouterr()

@@ -62,13 +62,11 @@ def run_on_notebook(
     def judged(each: Job) -> Result:
         return run_on_python(each, notebook.program, seen, None, complete, line_length)
 
-    result, after = Result(job.path, FileReport()), None
-    if not notebook.spoilt:
-        result = judged(job)
-        after = _written(notebook, result.data) if result.data and result.data != notebook.program else data
-    if after is None:  # a fix has taken away what tells the cells apart, or could not see the uses in a cell
-        unused = job.report_unused and not notebook.spoilt
-        result, after = judged(job._replace(action=Action.CHECK, report_unused=unused)), data
+    job = job._replace(report_unused=job.report_unused and not notebook.spoilt)
+    result = judged(job)
+    after = _written(notebook, result.data) if result.data and result.data != notebook.program else data
+    if after is None:  # a fix has taken away what tells the cells apart
+        result, after = judged(job._replace(action=Action.CHECK)), data
         left = tuple(each for each in result.report.diagnostics if (each.code, each.start) not in job.spared)
         result = result._replace(report=result.report._replace(diagnostics=left))
     if seen is not None and result.data:
@@ -117,8 +115,6 @@ def _writable(report: FileReport, notebook: Notebook) -> FileReport:
     def checked(found: Diagnostic) -> Diagnostic:
         if found.fix is None:
             return found
-        if notebook.spoilt:
-            return found._replace(fix=None, no_fix=NoFix.USED_OTHERWISE.identifier)
         try:
             program = apply_edits(notebook.program, found.fix.edits)
         except BadEdits:
@@ -204,5 +200,14 @@ def _fix(fix: Fix, cell: int, notebook: Notebook, program: Source) -> Fix:
     if cells != [cell]:
         listed = ", ".join(map(str, cells))
         return fix._replace(message=f"{fix.message}, in cells {listed}", edits=())
-    edits = (Edit(start, end, each.content) for ((_, start), (_, end)), each in zip(places, fix.edits, strict=True))
+    edits = (
+        Edit(start, end, _with_heads(each, notebook, program))
+        for ((_, start), (_, end)), each in zip(places, fix.edits, strict=True)
+    )
     return fix._replace(edits=tuple(edits))
+
+
+def _with_heads(edit: Edit, notebook: Notebook, program: Source) -> bytes:
+    """What an edit puts, for a cell whose rows begin with what IPython strips: new rows begin with that as well."""
+    head = notebook.head(program.row(edit.start)).encode()
+    return edit.content.replace(b"\n", b"\n" + head) if head else edit.content

@@ -143,9 +143,9 @@ def weighed_message(diagnostic: Diagnostic) -> str:
 
 def placed_message(diagnostic: Diagnostic) -> str:
     """The message with the cell and its line in front, for formats whose places are those of files."""
-    path = diagnostic.path
-    return (
-        f"cell {path.cell}, line {diagnostic.row}: {diagnostic.message}"
-        if isinstance(path, CellPath)
-        else diagnostic.message
-    )
+    return placed(diagnostic.path, diagnostic.row, diagnostic.message)
+
+
+def placed(path: str, row: int, text: str) -> str:
+    """A text about a row, with the cell and the row in front where the row is that of a cell."""
+    return f"cell {path.cell}, line {row}: {text}" if isinstance(path, CellPath) else text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_lint.engine.findings import CellPath, Severity
+from torchperf_lint.engine.findings import Severity
 from torchperf_lint.report import NOT_CHECKED, printable, weighed_message
-from torchperf_lint.report.identity import absolute, row_in_file
+from torchperf_lint.report.identity import absolute, region_in_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,8 +19,8 @@ def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]
     """Yield a command for each finding, then for each file that could not be checked."""
     for each in diagnostics:
         kind = "error" if each.severity == Severity.ERROR.value else "warning"  # Azure knows no milder one
-        column = 1 if isinstance(each.path, CellPath) else each.column
-        yield _command(kind, each.path, row_in_file(each), column, each.code, weighed_message(each))
+        row, column, *_ = region_in_file(each)
+        yield _command(kind, each.path, row, column, each.code, weighed_message(each))
     for failure in context.failures:
         yield _command("error", failure.path, failure.row or 1, failure.column or 1, NOT_CHECKED, failure.reason)
 

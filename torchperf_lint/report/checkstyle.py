@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from torchperf_lint.report import NOT_CHECKED, weighed_message
-from torchperf_lint.report.identity import by_file
+from torchperf_lint.report.identity import by_file, region_in_file
 from torchperf_lint.report.markup import add, document
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]
     for file in by_file(diagnostics, context.failures):
         element = add(root, "file", name=file.path)
         for each in file.diagnostics:
-            _add_error(element, each.row, each.column, _SEVERITIES[each.severity], weighed_message(each), each.code)
+            row, column, *_ = region_in_file(each)
+            _add_error(element, row, column, _SEVERITIES[each.severity], weighed_message(each), each.code)
         for failure in file.failures:
             _add_error(element, failure.row or 1, failure.column, "error", failure.reason, NOT_CHECKED)
     yield from document(root)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.report import NOT_CHECKED, printable, worth
-from torchperf_lint.report.identity import absolute
+from torchperf_lint.report.identity import absolute, region_in_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,10 +31,11 @@ def _command(command: str, code: str, path: str, region: dict[str, int], text: s
 
 
 def _region(diagnostic: Diagnostic) -> dict[str, int]:
-    rows = {"line": diagnostic.row, "endLine": diagnostic.end_row}
-    if diagnostic.row != diagnostic.end_row:  # GitHub takes columns within one line only
+    region = region_in_file(diagnostic)
+    rows = {"line": region.row, "endLine": region.end_row}
+    if region.row != region.end_row:  # GitHub takes columns within one line only
         return rows
-    return {**rows, "col": diagnostic.column, "endColumn": diagnostic.end_column}
+    return {**rows, "col": region.column, "endColumn": region.end_column}
 
 
 def _point(failure: Failure) -> dict[str, int]:

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.report import NOT_CHECKED, weighed_message
-from torchperf_lint.report.identity import Fingerprints, below, digest, well_formed
+from torchperf_lint.report.identity import Fingerprints, below, digest, region_in_file, well_formed
 from torchperf_lint.report.sources import Sources
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]
     issues = []
     for each in diagnostics:
         path = _path(each.path, root)
-        begin, end = _position(each.row, each.column), _position(each.end_row, each.end_column)
+        region = region_in_file(each)
+        begin, end = _position(region.row, region.column), _position(region.end_row, region.end_column)
         severity, fingerprint = _SEVERITIES[each.severity], fingerprints.of(each, path)
         issues.append(_issue(each.code, weighed_message(each), severity, fingerprint, path, begin, end))
     for failure in context.failures:

@@ -54,9 +54,25 @@ def absolute(path: str) -> str:
     return path if path == STANDARD_INPUT else os.path.abspath(file_of(path))
 
 
-def row_in_file(diagnostic: Diagnostic) -> int:
-    """The row in the file; 1 in a notebook, whose cells count their own."""
-    return 1 if isinstance(diagnostic.path, CellPath) else diagnostic.row
+class Region(NamedTuple):
+    """Where a finding begins and ends in its file; both from 1."""
+
+    row: int
+    column: int
+    end_row: int
+    end_column: int
+
+
+def region_in_file(diagnostic: Diagnostic) -> Region:
+    """The finding's region; the beginning of the file in a notebook, whose cells count rows of their own."""
+    if isinstance(diagnostic.path, CellPath):
+        return Region(1, 1, 1, 1)
+    return Region(diagnostic.row, diagnostic.column, diagnostic.end_row, diagnostic.end_column)
+
+
+def row_in_file(path: str, row: int) -> int:
+    """The row of a file or of a cell as one of the file, as for `region_in_file`."""
+    return 1 if isinstance(path, CellPath) else row
 
 
 def well_formed(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from torchperf_lint.report import NOT_CHECKED, placed_message
-from torchperf_lint.report.identity import absolute, by_file
+from torchperf_lint.report.identity import absolute, by_file, region_in_file
 from torchperf_lint.report.markup import add, document, holdable
 
 if TYPE_CHECKING:
@@ -45,13 +45,14 @@ def _add_suite(root: ElementTree.Element, file: OfFile) -> None:
     suite = add(root, "testsuite", name=path, **counts, package=_PACKAGE)
     for each in file.diagnostics:
         name = f"{_PACKAGE}.{each.code}"
-        case = add(suite, "testcase", name=name, classname=stem, line=each.row, column=each.column)
+        row, column, *_ = region_in_file(each)
+        case = add(suite, "testcase", name=name, classname=stem, line=row, column=column)
         properties = add(case, "properties")
         cost = "" if each.cost is None else str(each.cost)
         for name, value in (("severity", each.severity), ("cost", cost), ("confidence", each.confidence.value)):
             if value:
                 add(properties, "property", name=name, value=value)
-        lines = [f"line {each.row}, col {each.column}, {placed_message(each)}"]
+        lines = [f"line {row}, col {column}, {placed_message(each)}"]
         lines += [f"because: {step.path or each.path}:{step.row}: {step.text}" for step in each.because]
         add(case, "failure", message=placed_message(each), type=each.code).text = holdable("\n".join(lines))
     for failure in file.failures:

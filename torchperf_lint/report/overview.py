@@ -27,7 +27,7 @@ _HOW = {
     "shown": "shown with the finding, never written",
     NO_FIX: "to be changed by hand; `torchperf-lint why FILE:LINE` says why",
 }
-_BY_HAND = "to be changed by hand"
+_HOW_IN_CELLS = {**_HOW, NO_FIX: "to be changed by hand; `torchperf-lint why 'FILE:cell 3:LINE'` says why"}
 
 
 def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]:
@@ -46,7 +46,7 @@ def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]
     counts = {name: count for name, count in grades(found).items() if count}
     width = max(len(str(count)) for count in counts.values())
     only_in_notebooks = all(isinstance(each.path, CellPath) for each in found if each.fix is None)
-    how = {**_HOW, NO_FIX: _BY_HAND} if only_in_notebooks else _HOW  # `why` reads no notebooks
+    how = _HOW_IN_CELLS if only_in_notebooks else _HOW
     for name, count in counts.items():
         yield from _folded(f"  {count:>{width}}  {name:<6}  ", how[name], context)
     yield ""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]:
     """Yield a line for each finding, then for each file that could not be checked."""
     for each in diagnostics:
-        yield _line(each.path, row_in_file(each), each.code, weighed_message(each))
+        yield _line(each.path, row_in_file(each.path, each.row), each.code, weighed_message(each))
     for failure in context.failures:
         yield _line(failure.path, failure.row or 1, NOT_CHECKED, failure.reason)
 

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.engine.findings import CellPath
-from torchperf_lint.report import NOT_CHECKED, weighed_message
-from torchperf_lint.report.identity import absolute, well_formed
+from torchperf_lint.report import NOT_CHECKED, placed, weighed_message
+from torchperf_lint.report.identity import absolute, row_in_file, well_formed
 from torchperf_lint.report.sources import Sources
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def _failed(failure: Failure) -> dict[str, Any]:
 
 def _step(step: Because, path: str) -> dict[str, Any]:
     place = step.path or path
-    row = 1 if _in_cell(place) else step.row
-    return {"message": well_formed(step.text), "location": _location(place, {"start": _position(row)})}
+    row, text = row_in_file(place, step.row), placed(place, step.row, step.text)
+    return {"message": well_formed(text), "location": _location(place, {"start": _position(row)})}
 
 
 def _range(diagnostic: Diagnostic, source: Source | None) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 from torchperf_lint import __version__
 from torchperf_lint.engine.findings import Safety, file_of
-from torchperf_lint.report import NOT_CHECKED, NOT_CHECKED_NAME, placed_message
+from torchperf_lint.report import NOT_CHECKED, NOT_CHECKED_NAME, placed, placed_message
 from torchperf_lint.report.groups import group_names
-from torchperf_lint.report.identity import Fingerprints, below, well_formed
+from torchperf_lint.report.identity import Fingerprints, below, region_in_file, row_in_file, well_formed
 from torchperf_lint.report.sources import Sources
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ def _result(
     context: Context,
 ) -> dict[str, Any]:
     path = diagnostic.path
-    region = _region((diagnostic.row, diagnostic.column), (diagnostic.end_row, diagnostic.end_column))
+    whole = region_in_file(diagnostic)
+    region = _region((whole.row, whole.column), (whole.end_row, whole.end_column))
     result = {
         "ruleId": diagnostic.code,
         "ruleIndex": place,
@@ -121,8 +122,9 @@ def _properties(diagnostic: Diagnostic, group: str | None) -> dict[str, str]:
 
 
 def _step(number: int, step: Because, path: str) -> dict[str, Any]:
-    place = {"artifactLocation": _artifact(step.path or path), "region": {"startLine": step.row}}
-    return {"id": number, "physicalLocation": place, "message": _message(step.text)}
+    path = step.path or path
+    place = {"artifactLocation": _artifact(path), "region": {"startLine": row_in_file(path, step.row)}}
+    return {"id": number, "physicalLocation": place, "message": _message(placed(path, step.row, step.text))}
 
 
 def _fix(fix: Fix, path: str, source: Source) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from json.decoder import scanstring  # type: ignore[attr-defined]
@@ -10,9 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+_CHARACTER = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|.", re.DOTALL
+)
+"""A character of a string as the JSON text spells it."""
+
 OLDEST = 4
 """The first format of notebooks whose cells lie at the top."""
 
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
@@ -76,7 +83,7 @@ def code_cells(text: str) -> list[Cell]:
 
 def with_sources(text: str, cells: Sequence[Cell], sources: Sequence[str]) -> str:
     """The notebook's text with new sources of these cells; every other character stays as it is."""
-    escapes = text.isascii() and re.search(r"\\u[0-9a-fA-F]{4}", text) is not None
+    escapes = text.removeprefix("\ufeff").isascii() and re.search(r"\\u[0-9a-fA-F]{4}", text) is not None
     pieces, done = [], 0
     for cell, source in zip(cells, sources, strict=True):
         if source == cell.source:
@@ -87,27 +94,61 @@ def with_sources(text: str, cells: Sequence[Cell], sources: Sequence[str]) -> st
 
 
 def _written(text: str, cell: Cell, source: str, escapes: bool) -> str:
-    """The new strings of a cell; lines that have not changed keep their characters."""
+    """The new strings of a cell; characters that have not changed keep their spelling."""
     if not cell.is_list:
-        return json.dumps(source, ensure_ascii=escapes)
+        return _respelt(text, cell.literals[0], source, escapes)
     from difflib import SequenceMatcher
 
     old = [each.value for each in cell.literals]
-    new = re.findall(r"[^\n]*\n|[^\n]+", source) or [""]
+    new = _LINE.findall(source) or [""]
     gaps = [text[one.end : other.start] for one, other in zip(cell.literals, cell.literals[1:], strict=False)]
     before = re.search(r"\[([ \t\r\n]*)\Z", text[max(0, cell.literals[0].start - 200) : cell.literals[0].start])
     usual = gaps[0] if gaps else f",{before.group(1) if before else ''}"
     pieces: list[str] = []
-    for tag, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag == "equal":
-            for place in range(a, b):
-                gap = gaps[place - 1] if place > a and place else usual
-                each = cell.literals[place]
-                pieces += [gap if pieces else "", text[each.start : each.end]]
+    for _, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if b - a == d - c:
+            for place, line in enumerate(new[c:d], a):
+                gap = gaps[place - 1] if place else usual
+                pieces += [gap if pieces else "", _respelt(text, cell.literals[place], line, escapes)]
         else:
             for line in new[c:d]:
                 pieces += [usual if pieces else "", json.dumps(line, ensure_ascii=escapes)]
     return "".join(pieces)
+
+
+def _respelt(text: str, literal: Literal, value: str, escapes: bool) -> str:
+    """A string of the text with a new value; characters that stay are spelt as they were."""
+    if value == literal.value:
+        return text[literal.start : literal.end]
+    spelt = _CHARACTER.findall(text, literal.start + 1, literal.end - 1)
+    pieces: list[str] = []
+    place = 0
+    for before, after in _parts(literal.value, value):
+        end = place + len(before)
+        pieces += spelt[place:end] if before == after else [json.dumps(after, ensure_ascii=escapes)[1:-1]]
+        place = end
+    return f'"{"".join(pieces)}"'
+
+
+def _parts(before: str, after: str) -> Iterator[tuple[str, str]]:
+    """Two texts in parts, in their order: what is equal in both, and what stands in its place in the other."""
+    from difflib import SequenceMatcher
+
+    old, new = _LINE.findall(before), _LINE.findall(after)
+    for _, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        pairs = zip(old[a:b], new[c:d], strict=True) if b - a == d - c else [("".join(old[a:b]), "".join(new[c:d]))]
+        for one, other in pairs:
+            head = _common_head(one, other)
+            one, other = one.removeprefix(head), other.removeprefix(head)
+            tail = _common_head(one[::-1], other[::-1])[::-1]
+            yield head, head
+            yield one.removesuffix(tail), other.removesuffix(tail)
+            yield tail, tail
+
+
+def _common_head(one: str, other: str) -> str:
+    pairs = zip(one, other, strict=False)
+    return "".join(a for a, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _language(metadata: Any) -> str | None:

@@ -2,22 +2,38 @@
 
 The program has a line for each line of the cells, and a comment in front of each cell. A magic, a shell command or a
 request for help is a name that nothing binds, or stands under `with` such a name, and comes back when the program's
-text is written into the cells. So is a cell that does not parse: run, it would do nothing.
+text is written into the cells. A cell of which nothing is known (it does not parse, or a magic that may read what the
+others bind stands above it) is a call of such a name with all names in its text.
 """
 
 from __future__ import annotations
 
 import ast
 import bisect
+import keyword
 import re
 import warnings
 from typing import NamedTuple
 
+from torchperf_lint.syntax.cell_heads import Stripped, rows_of, stripped
 from torchperf_lint.syntax.json_cells import BadNotebook, Cell, OtherLanguage, code_cells, decoded, with_sources
 from torchperf_lint.syntax.source import Source, Unreadable
 
-_PYTHON_CELLS = frozenset("capture debug prun python python3 pypy time timeit".split())
+_PYTHON_CELLS = frozenset("capture debug prun time timeit".split())
 """Cell magics below which stands Python of the same program."""
+
+_APART = frozenset(
+    "HTML R SVG bash cmd cython file html javascript js latex markdown perl powershell pypy python python2 python3 ruby"
+    " script sh sql svg sx system writefile".split()
+)
+"""Cell magics below which stands no code of this process; `%%!` is one as well."""
+
+_BARE = frozenset(
+    "alias autoawait automagic bookmark cat cd colors conda config cp dirs env history ldir less lf lk ll load load_ext"
+    " ls lsmagic lx magic mamba man matplotlib micromamba mkdir more mv notebook pip popd precision pushd pwd pylab"
+    " rehashx reload_ext reset rm rmdir set_env system unload_ext uv who whos".split()
+)
+"""Line magics that may stand without `%` in a cell of one row, and have no Python behind them."""
 
 _STATEMENTS = frozenset("memit prun time timeit".split())
 """Line magics in front of a Python statement."""
@@ -37,7 +53,8 @@ _ASSIGNED = re.compile(r"[ \t]*[^\W\d][\w.\[\]'\", \t]*=[ \t]*(?P<text>[!%][^\n=
 _CELL_MAGIC = re.compile(r"\s*%%(?P<name>\w*)[^\n]*")
 
 
-_ROW = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_BARE_MAGIC = re.compile(r"\s*(?P<name>\w+)(?:[ \t][^\r\n]*)?\s*")
+_NAME = re.compile(r"\.?\b[^\W\d]\w*")
 _ROW_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -74,11 +91,13 @@ class Notebook:
         self._asides: list[_Aside] = []
         self._shifts: dict[int, tuple[int, int]] = {}  # row of the program -> first moved column, by how much
         self._starts: list[int] = []  # the rows of the program that the cells begin in
+        self._plain: list[Stripped] = []
         self.spoilt: list[tuple[Place, str]] = []  # the cells that are not Python, and why: they are put aside
         rows, parts = 1, []
         for cell in self.cells:
             self._starts.append(rows + 1)
-            text = self._parsed(cell, rows + 1)
+            self._plain.append(_plain(cell.source))
+            text = self._parsed(self._plain[-1].text, rows + 1)
             part = f"{self._opening(cell)}{text}" + ("" if cell.source.endswith("\n") else "\n")
             parts.append(part)
             rows += _rows(part)
@@ -91,14 +110,36 @@ class Notebook:
             return Place(1, 1, 1)
         first, by = self._shifts.get(row, (0, 0))
         moved = column - by if by and column >= first else column
-        return Place(self.cells[index].number, max(1, row - self._starts[index] + 1), max(1, moved))
+        inside = max(1, row - self._starts[index] + 1)
+        return Place(self.cells[index].number, inside, max(1, moved) + len(self._plain[index].head(inside)))
+
+    def in_program(self, cell: int, row: int, column: int) -> tuple[int, int]:
+        """The row and column of the program for a row and column of a cell; the way back from `place`."""
+        index = next(index for index, each in enumerate(self.cells) if each.number == cell)
+        at = self._starts[index] + row - 1
+        first, by = self._shifts.get(at, (0, 0))
+        column = max(1, column - len(self._plain[index].head(row)))
+        return at, column + by if column + by >= first else column
+
+    def is_below_magic(self, row: int) -> bool:
+        """Whether a row of the program begins with a statement that stands for a magic, as `%time`."""
+        return row in self._shifts
+
+    def stands_for(self, text: str) -> bool:
+        """Whether a text of the program has a name that stands for a text of IPython's."""
+        return f"__{self._word}_" in text
+
+    def head(self, row: int) -> str:
+        """What a row of the program begins with in its cell, and IPython strips."""
+        index = max(0, bisect.bisect_right(self._starts, row) - 1)
+        return self._plain[index].head(max(1, row - self._starts[index] + 1)) if self._starts else ""
 
     def offset(self, program: Source, offset: int) -> tuple[int, int]:
         """The number of the cell that a byte offset of the program lies in, and the offset in that cell's source."""
         place = self.place(*program.position(offset))
         if self._starts and program.row(offset) < self._starts[0]:
             return place.cell, 0
-        rows = _ROW.findall(self.source(place.cell))
+        rows = self.rows_in(place.cell)
         row = rows[place.row - 1] if place.row <= len(rows) else ""
         inside = "".join([*rows[: place.row - 1], row[: place.column - 1]])
         return place.cell, len(inside.encode(errors="surrogatepass"))
@@ -106,6 +147,10 @@ class Notebook:
     def source(self, number: int) -> str:
         """The source of the cell with this number."""
         return next(cell.source for cell in self.cells if cell.number == number)
+
+    def rows_in(self, number: int) -> list[str]:
+        """The rows of the cell with this number, with their ends."""
+        return rows_of(self.source(number))
 
     @property
     def rows(self) -> bytes:
@@ -136,30 +181,35 @@ class Notebook:
                 return None
             whole = whole.replace(aside.put, aside.text)
         found = whole.split("\0") if self.cells else []
-        return None if len(found) != len(self.cells) else self._put(found)
-
-    def _put(self, sources: list[str]) -> bytes:
-        return with_sources(self._text, self.cells, sources).encode(errors="surrogatepass")
+        if len(found) != len(self.cells):
+            return None
+        put = [plain.put_back(source) for plain, source in zip(self._plain, found, strict=True)]
+        return with_sources(self._text, self.cells, put).encode(errors="surrogatepass")
 
     def _opening(self, cell: Cell) -> str:
         # To IPython a comment about the encoding is one like others; in a file the first one counts.
         encoding = " coding: utf-8" if "coding" in cell.source else ""
         return f"# %% {self._word} {cell.number}{encoding}\n"
 
-    def _parsed(self, cell: Cell, row: int) -> str:
-        """The cell, which begins in this row of the program, as Python; one that is none is put aside as a whole."""
+    def _parsed(self, source: str, row: int) -> str:
+        """A cell, which begins in this row of the program, as Python; one that is none is put aside as a whole."""
         before = len(self._asides)
-        text = self._as_python(cell.source, row)
+        text = self._as_python(source, row)
         try:
             _compiled(Source(self.path, text.encode()))
         except (Unreadable, UnicodeEncodeError) as error:
             at, column, reason = 1, 1, "half of a surrogate pair"
             if isinstance(error, Unreadable):
-                at, column, reason = min(error.row or 1, _rows(cell.source) + 1), error.column or 1, error.reason
-            self.spoilt.append((self.place(row + at - 1, column), reason))
+                at, column, reason = min(error.row or 1, _rows(source) + 1), error.column or 1, error.reason
+            place = self.place(row + at - 1, column)
             del self._asides[before:]
             self._shifts = {each: shift for each, shift in self._shifts.items() if each < row}
-            return self._aside(cell.source)
+            bare = _BARE_MAGIC.fullmatch(source)
+            if bare is not None and bare["name"] in _BARE:
+                return self._aside(source)
+            if bare is None or bare["name"] not in _STATEMENTS:
+                self.spoilt.append((place, reason))
+            return self._unseen(source)
         return text
 
     # -- IPython -------------------------------------------------------------------------------------------------------
@@ -169,7 +219,7 @@ class Notebook:
         whole = _CELL_MAGIC.match(source)
         if whole is not None:
             if whole["name"] not in _PYTHON_CELLS:
-                return self._aside(source) if source.strip() else source
+                return self._aside(source) if whole["name"] in ("", *_APART) else self._unseen(source)
             rest = source[whole.end() :]
             head = self._aside(whole.group())
             return head + self._lines(rest, row + _rows(head))
@@ -217,8 +267,25 @@ class Notebook:
         self._asides.append(_Aside(put, text))
         return put
 
+    def _unseen(self, text: str) -> str:
+        """A call with the names and attributes in a text, which might do anything with them, and its line ends."""
+        name = self._name()
+        found = {each: each.removeprefix(".") for each in _NAME.findall(text)}
+        used = [each for each, word in found.items() if word.isidentifier() and not keyword.iskeyword(word)]
+        put = f"{name}({', '.join(f'{name}{each}' if each.startswith('.') else each for each in used)})"
+        put += "".join(_ROW_END.findall(text))
+        self._asides.append(_Aside(put, text))
+        return put
+
     def _name(self) -> str:
         return f"__{self._word}_{len(self._asides)}__"
+
+
+def _plain(source: str) -> Stripped:
+    """The source of a cell, stripped, and what stands below a magic that runs it as a cell as well."""
+    plain = stripped(source)
+    magic = _CELL_MAGIC.match(plain.text)
+    return plain if magic is None or magic["name"] not in _PYTHON_CELLS else plain.below(_rows(magic.group()) + 1)
 
 
 def _compiled(source: Source) -> None:

@@ -28,6 +28,11 @@ class Cause(enum.Enum):
     FORM = "form"  # how the code is written
 
 
+def silenced_by(row: int, comment: str) -> str:
+    """What is said of a finding that a comment silences."""
+    return f"`{comment}` in row {row} silences it"
+
+
 class HowOften(NamedTuple):
     """How often a statement runs.
 
@@ -72,6 +77,7 @@ class Verdict(NamedTuple):
     cause: Cause | None = None
     even_then: str = ""  # where it is silent for the frequency: what else would keep it silent
     finding: Diagnostic | None = None
+    comment: tuple[int, str] | None = None  # the row and the text of the comment that silences it
 
 
 class StatementAnswer(NamedTuple):

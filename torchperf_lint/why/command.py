@@ -1,4 +1,4 @@
-"""`torchperf-lint why FILE:LINE`: why a row is reported, or is not."""
+"""`torchperf-lint why FILE:LINE`, or `FILE:cell 3:LINE` of a notebook: why a row is reported, or is not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchperf_lint.config import BadConfig
 from torchperf_lint.engine.files import CACHE_FOLDER, unreadable
 from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.mishaps import one_line
-from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook, why_no_python
+from torchperf_lint.engine.names import is_notebook, why_no_python
 from torchperf_lint.options import OF_SETTINGS, settings_for
 from torchperf_lint.report import printable
 from torchperf_lint.syntax.recursion import with_room
@@ -36,7 +36,7 @@ The file is checked as a part of its project and with its configuration, as by `
 
 Exit status: 0 nothing is reported on the line, 1 something is, 2 the file or the line cannot be read."""
 
-_PLACE = re.compile(r"(?P<path>.+?):(?P<row>\d+)(?::(?P<column>\d+))?")
+_PLACE = re.compile(r"(?P<path>.+?)(?::cell ?(?P<cell>\d+))?:(?P<row>\d+)(?::(?P<column>\d+))?")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -52,9 +52,9 @@ def main(arguments: Sequence[str]) -> int:
     if place is None:
         parser.error(f"`{options.place}` names no row: FILE:LINE or FILE:LINE:COLUMN is needed")
     path, row = place["path"], int(place["row"])
-    column = None if place["column"] is None else int(place["column"])
+    cell, column = (None if place[name] is None else int(place[name]) for name in ("cell", "column"))
     try:
-        answer = _answer(path, row, column, options)
+        answer = _answer(path, cell, row, column, options)
     except BadConfig as error:
         return complain(str(error.failure))
     except Unreadable as error:
@@ -81,7 +81,8 @@ def command_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("place", metavar="FILE:LINE[:COLUMN]", help="the line, and the column in it, as in the output of findings")
+    said = "the line, and the column in it, as in the output of findings; in a notebook FILE:cell 3:LINE"
+    add("place", metavar="FILE:LINE[:COLUMN]", help=said)
     add("--output-format", choices=("text", "json"), default="text", help="the output's format (default text)")
     add("--config", metavar="FILE", help="read the configuration from this file")
     add("--isolated", action="store_true", help="read no configuration and no requirement files")
@@ -91,18 +92,24 @@ def command_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _answer(path: str, row: int, column: int | None, options: argparse.Namespace) -> Answer:
+def _answer(path: str, cell: int | None, row: int, column: int | None, options: argparse.Namespace) -> Answer:
     """The answer; raise OSError, Unreadable or BadConfig where there is none."""
-    if is_notebook(path):
-        raise Unreadable(NO_NOTEBOOKS)
     with open(path, "rb") as file:
         data = file.read()
     reason = why_no_python(path)
     if reason is not None:
         raise Unreadable(reason)
-    from torchperf_lint.why.asking import ask
-
+    if is_notebook(path) and cell is None:
+        raise Unreadable("a line of a notebook is one of a cell: `FILE:cell 3:LINE` is needed")
+    if cell is not None and not is_notebook(path):
+        raise Unreadable(f"it is no notebook, and has no cell {cell}")
     settings = settings_for(argparse.Namespace(**{**vars(options), "paths": [path]}))
     cache = None if options.no_cache else os.path.abspath(options.cache_dir) if options.cache_dir else CACHE_FOLDER
-    asked = functools.partial(ask, path, data, row, column, settings, cache, not options.isolated)
-    return with_room(asked)
+    how = settings, cache, not options.isolated
+    if cell is not None:
+        from torchperf_lint.why.in_cell import ask_in_cell
+
+        return with_room(functools.partial(ask_in_cell, path, data, cell, row, column, *how))
+    from torchperf_lint.why.asking import ask
+
+    return with_room(functools.partial(ask, path, data, row, column, *how))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from torchperf_lint.engine.findings import CellPath
+
 if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.why.answer import Answer, Known, StatementAnswer, Verdict
@@ -14,7 +16,7 @@ def render(answer: Answer) -> str:
     """The answer as one JSON object."""
     return json.dumps(
         {
-            "path": answer.path,
+            **_path(answer.path),
             "row": answer.row,
             "column": answer.column,
             "text": answer.text,
@@ -69,4 +71,9 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 
 def _step(step: Because) -> dict[str, Any]:
-    return {"path": step.path, "row": step.row, "text": step.text}
+    return {**_path(step.path), "row": step.row, "text": step.text}
+
+
+def _path(path: str | None) -> dict[str, Any]:
+    """The file, and the cell of a notebook that the row counts in."""
+    return {"path": path.file, "cell": path.cell} if isinstance(path, CellPath) else {"path": path}

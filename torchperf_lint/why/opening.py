@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.jobs import completed
+from torchperf_lint.engine.names import is_notebook
 from torchperf_lint.engine.project import program_around
 from torchperf_lint.engine.scan import rules_worth_running
 from torchperf_lint.syntax.source import Source
@@ -41,6 +42,8 @@ def open_file(path: str, data: bytes, settings: Settings, cache: str | None, own
     source = Source(path, data)
     source.parse()
     program = program_around(path, settings.hints, cache)
+    if is_notebook(path):  # the project does not see its notebooks
+        program = program.with_file(path, data)
     program.recorder.begin()
     program.drop_unused_trees()
     rules = registry.all_rules()

@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Severity
 from torchperf_lint.engine.runner import diagnostic_of, may_speak
 from torchperf_lint.engine.suppress import Suppressions
 from torchperf_lint.syntax.site import Site, first_row
-from torchperf_lint.why.answer import Cause, State, Verdict
+from torchperf_lint.why.answer import Cause, State, Verdict, silenced_by
 from torchperf_lint.why.places import about_of
 from torchperf_lint.why.reasons import BY_FORM, NOT_HOT, NOT_THERE, Reasons
 from torchperf_lint.why.recorder import Recorder
@@ -173,7 +173,7 @@ class Judge:
         yield _Found(Verdict(*name, row, column, text, State.SILENT, says, section, asked, reason.cause), span)
 
     def _reported(self, rule: Rule, diagnostic: Diagnostic) -> Verdict:
-        state, says = State.REPORTED, diagnostic.message
+        state, says, comment = State.REPORTED, diagnostic.message, None
         if rule.code not in self._opened.selected:
             state, says = State.OFF, f"it is off (`--extend-select {rule.code}`)"
         elif not may_speak(rule, self._opened.target):
@@ -187,7 +187,7 @@ class Judge:
         else:
             comment = self._suppressions.silencing(diagnostic)
             if comment is not None:
-                state, says = State.SUPPRESSED, f"`{comment[1]}` in row {comment[0]} silences it"
+                state, says = State.SUPPRESSED, silenced_by(*comment)
         return Verdict(
             rule.code,
             rule.name,
@@ -199,6 +199,7 @@ class Judge:
             "What it does",
             (),
             finding=diagnostic,
+            comment=comment,
         )
 
     def _by_place(self, decisions: list[Decision]) -> dict[tuple[int, int], list[Decision]]:
