@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.config_keys import KEYS, Form
 from torchperf_lint.engine import registry
-from torchperf_lint.engine.declare import OWN_PREFIX
 from torchperf_lint.engine.findings import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def _selectors() -> list[str]:
 
 def _selector_of_others() -> dict[str, Any]:
     """What a selector of a plugin's rules looks like: who reads the schema does not know which are installed."""
-    return {"type": "string", "pattern": _OF_OTHERS, "not": {"pattern": f"^{OWN_PREFIX}"}}
+    return {"type": "string", "pattern": _OF_OTHERS, "not": {"pattern": "^TPL"}}
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------
