@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchperf_lint.model.syntax import names
 from torchperf_lint.model.syntax.names import bindings, dotted, given_to, last_name, names_in
-from torchperf_lint.model.syntax.reads import BoundAtTop, ByName, ByNode, Entries, Named, Tables
+from torchperf_lint.model.syntax.reads import ENTRIES, BoundAtTop, ByName, ByNode, Entered, Entries, Named, Tables
 from torchperf_lint.syntax.tree import TakenApart, children, subtree
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ __all__ = [
 _Answer = TypeVar("_Answer")
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Block = list[ast.stmt]
-Entered = dict[str, frozenset[str]]
-"""The names that some statements enter into the tables by name, by table."""
 
 
 class Place(NamedTuple):
@@ -431,10 +429,8 @@ class Index(Tables):
         self.rebound_elsewhere = Named("rebound_elsewhere")  # names that some function declares global or nonlocal
         self.entered: dict[int, Entered] = {}  # by the first of the statements that share rows
         self._bound: dict[FunctionInfo, list[str]] = {}
-        self._tables += [
-            *(self.calls, self.handed, self.defaults, self.aliases, self.held, self.rebound_elsewhere, self.stores),
-            *(self.places, self.info_of, self.texts, self.lambdas, self.lambdas_given, self.comprehensions),
-        ]
+        by_node = self.places, self.info_of, self.texts, self.lambdas, self.lambdas_given, self.comprehensions
+        self._tables += [*(getattr(self, table) for table in ENTRIES), *by_node]
         self.tell(self.reads)
 
     @property

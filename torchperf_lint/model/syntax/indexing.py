@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, Place
 from torchperf_lint.model.syntax.names import given_to, grouped, last_name
+from torchperf_lint.model.syntax.reads import ENTRIES
 from torchperf_lint.syntax.tree import COMPREHENSIONS, children
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchperf_lint.model.syntax.index import Block, Entered, FunctionNode
+    from torchperf_lint.model.syntax.index import Block, FunctionNode
+    from torchperf_lint.model.syntax.reads import Entered
     from torchperf_lint.syntax.tree import Comprehension
 
 _R = TypeVar("_R")
-ENTRIES = ("calls", "handed", "defaults", "aliases", "held", "rebound_elsewhere", "stores")
-"""The tables of an index by name."""
-
 _HOLDING = frozenset({ast.List, ast.Tuple, ast.Set, ast.Dict, ast.BoolOp, ast.ListComp, ast.SetComp, ast.GeneratorExp})
 
 

@@ -13,6 +13,12 @@ _R = TypeVar("_R")
 _Answer = TypeVar("_Answer")
 _Table = TypeVar("_Table", bound="ByName[Any]")
 
+ENTRIES = ("calls", "handed", "defaults", "aliases", "held", "rebound_elsewhere", "stores")
+"""The tables of an index by name."""
+
+Entered = dict[str, frozenset[str]]
+"""The names that some statements enter into these tables, by table."""
+
 
 class Reads:
     """Is told what is read of one file, and notes nothing: for a file outside a project."""
