@@ -101,11 +101,11 @@ def test_default_excludes_are_left_out_but_not_when_named(here: Path) -> None:
 
 
 def test_the_library_of_an_interpreter_is_left_out_but_not_when_named(here: Path) -> None:
-    write(here, "a.py", "env/lib/python3.12/re.py", "env/lib64/pypy3.10/os.py", "lib/python/b.py", "python3.12/c.py")
-    assert found() == ["a.py", "lib/python/b.py", "python3.12/c.py"]
-    assert found("env/lib/python3.12") == ["env/lib/python3.12/re.py"]
+    write(here, "a.py", "env/lib/python3.12/os.py", "env/lib64/pypy3.10/site-packages/b.py", "lib/python3/c.py")
+    assert found() == ["a.py", "lib/python3/c.py"]
+    assert found("env/lib/python3.12") == ["env/lib/python3.12/os.py"]
     assert files.stands_apart(f"{here}/env/lib/python3.12")
-    assert not files.stands_apart(f"{here}/lib/python")
+    assert not files.stands_apart(f"{here}/lib/python3")
 
 
 def test_excludes_are_gitignore_lines_relative_to_the_root(here: Path) -> None:

@@ -121,10 +121,12 @@ def test_standard_names_mean_the_library_inside_a_package_only() -> None:
 
 
 def test_standard_names_never_mean_a_distant_copy_of_the_library() -> None:
-    known = modules("python/lib/json/__init__.py", "python/lib/json/decoder.py", "python/lib/re.py", "tool/run.py")
+    library = ("python/lib/json/__init__.py", "python/lib/json/decoder.py", "python/lib/os.py")
+    known = modules(*library, "tool/run.py", "src/trace/__init__.py", "src/trace/meter.py")
     assert found(known, "json", "tool/run.py") is None
     assert found(known, "json.decoder", "tool/run.py") is None
-    assert found(known, "json", "python/lib/re.py") == "python/lib/json/__init__.py"
+    assert found(known, "json", "python/lib/os.py") == "python/lib/json/__init__.py"
+    assert found(known, "trace.meter", "tool/run.py") == "src/trace/meter.py"
 
 
 def test_a_package_goes_before_a_module_of_its_name() -> None:

@@ -251,7 +251,9 @@ def stands_apart(folder: str) -> bool:
 
 
 def _is_of_interpreter(folder: str) -> bool:
-    return _INTERPRETER.fullmatch(folder.replace(os.sep, "/")) is not None
+    if _INTERPRETER.fullmatch(folder.replace(os.sep, "/")) is None:
+        return False
+    return any(os.path.exists(os.path.join(folder, each)) for each in ("os.py", "site-packages"))
 
 
 def _own_text(folder: str) -> str | None:

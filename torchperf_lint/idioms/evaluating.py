@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.idioms import writes
+from torchperf_lint.knowledge import torch_api
 from torchperf_lint.knowledge.tensor_methods import TENSOR_METHODS
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import ClassInfo, last_name
@@ -100,7 +101,19 @@ def is_kept(model: Model, function: FunctionInfo, node: ast.Attribute) -> bool:
     if model.value_in(function, node.value).is_tensor:
         return node.attr in _OF_TENSORS
     classes = list(_classes(model, function, node.value))
-    return bool(classes) and all(any(node.attr in each.attributes for each in model.lineage(cls)) for cls in classes)
+    return bool(classes) and all(
+        any(node.attr in each.attributes or _registers(each, node.attr) for each in model.lineage(cls))
+        for cls in classes
+    )
+
+
+def _registers(cls: ClassInfo, name: str) -> bool:
+    """Whether the class has `self.register_buffer("name", ...)`, or registers a parameter of that name."""
+    return any(
+        record.function.cls is cls and bool(record.call.args) and getattr(record.call.args[0], "value", None) == name
+        for method in torch_api.REGISTERING_METHODS
+        for record in cls.index.calls.get(method, ())
+    )
 
 
 def _methods(model: Model, function: FunctionInfo, node: ast.Attribute) -> Iterator[FunctionInfo]:

@@ -59,8 +59,10 @@ def comes_from_device(model: Model, function: FunctionInfo, node: ast.expr) -> b
 def _is_fetch(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
     """Whether the call fetches something from the device, or runs a function of the project that does."""
     if _fetches(call) and isinstance(call.func, ast.Attribute):
-        owner = model.value_in(function, call.func.value)
-        return call.func.attr == "pin_memory" or owner.device is not Device.CPU or owner.mixed
+        owner, held = call.func.value, model.value_in(function, call.func.value)
+        is_given = any(isinstance(each, ast.Name) and each.id in function.parameter_names for each in subtree(owner))
+        is_here = held.device is Device.CPU and not held.mixed and not is_given  # a caller may have fetched it
+        return call.func.attr == "pin_memory" or not is_here
     return _is_fetched_by(model, function, call)
 
 

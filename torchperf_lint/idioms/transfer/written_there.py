@@ -6,12 +6,14 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
+from torchperf_lint.idioms import evaluating
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.scripting import judged
 from torchperf_lint.idioms.sync.indexing import Use, hot_subscripts
 from torchperf_lint.idioms.transfer.construction import built_on_host, is_pure
 from torchperf_lint.idioms.transfer.host_data import comes_from_device
 from torchperf_lint.idioms.transfer.pinned_copies import sent_to
+from torchperf_lint.knowledge.tensor_methods import TENSOR_METHODS
 from torchperf_lint.model.domain.frequency import Frequency
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
 from torchperf_lint.syntax import cst, edits, shape
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.domain.values import Value
+    from torchperf_lint.model.handles import FunctionInfo
 
 
 _WHOLE = ("int", "uint", "bool")
@@ -58,8 +61,8 @@ def hot_uploads(model: Model) -> Iterator[Upload]:
         given = UNKNOWN if indexed.given is None else indexed.value(indexed.given)
         if indexed.given is None or indexed.use is not Use.WRITTEN or not _is_on_host(given):
             continue
-        if any(_chooses(indexed.value(part)) for part in indexed.parts):
-            continue
+        if given.scalar is True or any(_chooses(indexed.value(part)) for part in indexed.parts):
+            continue  # a single number fills what it is written to, without a copy
         if comes_from_device(model, indexed.function, indexed.given):
             continue
         text = f"{model.brief(indexed.site.node)} = {ast.unparse(indexed.given)}"
@@ -121,16 +124,18 @@ def _pinned(
         return NoFix.FORM
     while isinstance(written, cst.Subscript) and model.value(written.value).is_tensor:
         written = written.value
-    if not is_pure(model, written) or "\n" in model.text(written):
+    again = evaluating.written_twice(model, written)
+    if again is None or not is_pure(model, written) or "\n" in model.text(written):
         return NoFix.DEVICE_NOT_AT_HAND
     device = f"{edits.postfix(site.tree, written)}.device"
-    made = _made_there(model, site, source, device)
-    if made is not None:
-        return made
-    fix = sent_to(model, site, source, device)
-    if not isinstance(fix, Fix) or _casts_alike(there.dtype, given.dtype):
+    fix = _made_there(model, site, source, device) or sent_to(model, site, source, device)
+    if not isinstance(fix, Fix):
         return fix
-    return fix._replace(safety=Safety.UNSAFE, besides="numbers that are cast to integers are in their range")
+    if not _is_surely_tensor(model, model.function_of(site), model.ast_of(source)):
+        return fix._replace(safety=Safety.UNSAFE, besides="what is written is a tensor, never a number")
+    if not _casts_alike(there.dtype, given.dtype):
+        return fix._replace(safety=Safety.UNSAFE, besides="numbers that are cast to integers are in their range")
+    return fix._replace(safety=fix.safety.at_worst(again))
 
 
 def _made_there(model: Model, site: Site, source: cst.BaseExpression, device: str) -> Fix | None:
@@ -142,6 +147,28 @@ def _made_there(model: Model, site: Site, source: cst.BaseExpression, device: st
     fix = NoFix.NO_ROOM if added is None else Fix("make it on the device", Safety.SAFE, added)
     fix = judged(model, model.function_of(site), fix)
     return fix if isinstance(fix, Fix) else None
+
+
+def _is_surely_tensor(model: Model, function: FunctionInfo, node: ast.expr | None) -> bool:
+    """Whether torch makes it, or computes it from that; `sum(rows)` and `d.get(k, 0)` may be numbers."""
+    if isinstance(node, ast.Name):
+        made = model.only_binding(function, node.id)
+        is_bound = made is not None and not isinstance(made, ast.Name) and node.id not in function.parameter_names
+        return is_bound and _is_surely_tensor(model, function, made)
+    if isinstance(node, ast.Subscript):
+        return _is_surely_tensor(model, function, node.value)
+    if isinstance(node, ast.UnaryOp):
+        return _is_surely_tensor(model, function, node.operand)
+    if isinstance(node, ast.BinOp):
+        return any(_is_surely_tensor(model, function, side) for side in (node.left, node.right))
+    if not isinstance(node, ast.Call) or not model.value_in(function, node).is_tensor:
+        return False
+    called = model.value_in(function, node.func)
+    if called.kind is Kind.LIBRARY:
+        return (called.ref or "").startswith("torch.")
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    is_method = isinstance(node.func, ast.Attribute) and node.func.attr in TENSOR_METHODS
+    return is_method and _is_surely_tensor(model, function, owner)
 
 
 def _casts_alike(wanted: str | None, given: str | None) -> bool:

@@ -33,7 +33,8 @@ _ROLLOUT_PERIOD = re.compile(
     r"^(?:(?:train|learn|optimi[sz]e|replay|gradient|policy|agent|model)_)?"
     r"(?:train|training|learn|learning|optimi[sz]e|update|updates|replay|gradient)_(?:every|freq|frequency|interval|period)$"
 )
-_WARNS = frozenset("warn warning warn_once warning_once error critical exception".split())
+_WARNS = frozenset("warn warning error critical exception".split())
+_LOGGERS = re.compile(r"(?:^|_)(?:log|logger|logging|warnings)$", re.IGNORECASE)
 _SHORT_PERIOD = 16
 """A literal period up to this is one of training, in a loop that steps an environment or trains something else."""
 _TURN = re.compile(r"critic|disc|(^|_)(gen|generator|actor|policy|target)(_|$)|(^|_)[dg]_(steps|iters)$|delay|ratio$")
@@ -116,9 +117,27 @@ def is_sampling_guard(
 
 
 def warns(block: list[ast.stmt]) -> bool:
-    """Whether a block warns or reports an error: nobody keeps what does so in every step."""
-    calls = (each.value for each in block if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call))
-    return any(isinstance(call.func, ast.Attribute) and call.func.attr in _WARNS for call in calls)
+    """Whether a block only warns or reports an error, and perhaps leaves: nobody keeps what does so in every step."""
+    calls = [each.value for each in block if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call)]
+    others = [each for each in block if not isinstance(each, (ast.Expr, ast.Assign, ast.Continue, ast.Break, ast.Pass))]
+    return not others and any(map(_is_warning, calls)) and all(map(_reports, calls))
+
+
+def _is_warning(call: ast.Call) -> bool:
+    """`warnings.warn(...)`, `logger.error(...)`; what is told once only is no sign."""
+    func = call.func
+    if not isinstance(func, ast.Attribute) or func.attr not in _WARNS:
+        return False
+    categories = [each for given in (*call.args, *(k.value for k in call.keywords)) for each in subtree(given)]
+    told_once = any((last_name(each) or "").endswith("Warning") for each in categories if isinstance(each, ast.Name))
+    return not told_once and _LOGGERS.search(last_name(func.value) or "") is not None
+
+
+def _reports(call: ast.Call) -> bool:
+    func = call.func
+    if isinstance(func, ast.Attribute):
+        return _LOGGERS.search(last_name(func.value) or "") is not None
+    return isinstance(func, ast.Name) and func.id == "print"
 
 
 def names_training_period(test: ast.expr, *, in_rollout: bool) -> bool:

@@ -128,12 +128,11 @@ class ModuleResolver:
             found = self._path_of.get(f"{at}/{inner}")
             if found is not None:
                 return found
-        if inner.partition("/")[0] in sys.stdlib_module_names:
-            return None  # a copy of the library, perhaps; code that shadows it lies around its importer
+        is_standard = inner.partition("/")[0] in sys.stdlib_module_names
         near: dict[int, list[str]] = {}
         for root in self._source_roots:
             found = self._path_of.get(f"{root}/{inner}")
-            if found is not None:
+            if found is not None and not (is_standard and f"{root}/os" in self._path_of):  # a copy of the library
                 near.setdefault(len(posixpath.commonpath([root, folder])), []).append(found)
         nearest = near[max(near)] if near else []
         return nearest[0] if len(nearest) == 1 else None

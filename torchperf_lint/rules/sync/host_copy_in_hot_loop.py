@@ -175,7 +175,8 @@ def _must_be_on_host(model: Model, site: Site, hot_path: HotPath) -> bool:
 def _chooses_of_new(model: Model, index: cst.CSTNode) -> bool:
     """Whether it is an index of a tensor that this step makes: `torch.eye(n)[y.cpu()]` can be made on the device."""
     chosen = model.parent(model.parent(index) or index)
-    return isinstance(chosen, cst.Subscript) and built_on_host(model, chosen.value) is not None
+    built = built_on_host(model, chosen.value) if isinstance(chosen, cst.Subscript) else None
+    return built is not None and not built.packs
 
 
 def _goes_out_of_sight(hot_path: HotPath) -> bool:
