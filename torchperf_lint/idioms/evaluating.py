@@ -109,11 +109,9 @@ def is_kept(model: Model, function: FunctionInfo, node: ast.Attribute) -> bool:
 
 def _registers(cls: ClassInfo, name: str) -> bool:
     """Whether the class has `self.register_buffer("name", ...)`, or registers a parameter of that name."""
-    return any(
-        record.function.cls is cls and bool(record.call.args) and getattr(record.call.args[0], "value", None) == name
-        for method in torch_api.REGISTERING_METHODS
-        for record in cls.index.calls.get(method, ())
-    )
+    calls = (record.call for method in cls.methods.values() for record in method.calls_made)
+    given = (call.args[0] for call in calls if last_name(call.func) in torch_api.REGISTERING_METHODS and call.args)
+    return any(isinstance(each, ast.Constant) and each.value == name for each in given)
 
 
 def _methods(model: Model, function: FunctionInfo, node: ast.Attribute) -> Iterator[FunctionInfo]:
