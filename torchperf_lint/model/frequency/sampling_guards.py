@@ -119,8 +119,13 @@ def is_sampling_guard(
 def warns(block: list[ast.stmt]) -> bool:
     """Whether a block only warns or reports an error, and perhaps leaves: nobody keeps what does so in every step."""
     calls = [each.value for each in block if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call)]
-    others = [each for each in block if not isinstance(each, (ast.Expr, ast.Assign, ast.Continue, ast.Break, ast.Pass))]
-    return not others and any(map(_is_warning, calls)) and all(map(_reports, calls))
+    others = [each for each in block if not isinstance(each, (ast.Expr, ast.Continue, ast.Break, ast.Pass))]
+    return all(map(_puts_text, others)) and any(map(_is_warning, calls)) and all(map(_reports, calls))
+
+
+def _puts_text(statement: ast.stmt) -> bool:
+    """`text = f"..."`, `text = "..." % (...)`: no other work, such as a step, is done beside the warning."""
+    return isinstance(statement, ast.Assign) and isinstance(statement.value, (ast.Constant, ast.JoinedStr, ast.BinOp))
 
 
 def _is_warning(call: ast.Call) -> bool:
