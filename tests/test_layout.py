@@ -54,6 +54,11 @@ BROKEN = {
         "x = [\n    call(aaaaa, b@@),\n    c,\n]",
         "x = [\n    call(\n        aaaaa,\n        b,\n        new=1,\n    ),\n    c,\n]",
     ),
+    "a long list": (
+        "f([aaaaaa, bbbbbb]@@)",
+        "f(\n    [\n        aaaaaa,\n        bbbbbb,\n    ],\n    new=1,\n)",
+    ),
+    "a call before one without arguments": ("x = f(aaa@@).tolist()", "x = f(\n    aaa, new=1\n).tolist()"),
     "nested": ("x = f(g(aaa@@), b)", "x = f(\n    g(aaa, new=1), b\n)"),
     "nested and long": (
         "x = f(g(aaaaaa@@), bb)",

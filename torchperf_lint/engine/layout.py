@@ -348,6 +348,10 @@ class _Breaker:
         """The lines of `before`, a call with its arguments on lines of their own, and `after`."""
         given = _arguments(call)
         assert call.end_col_offset is not None
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if not given and isinstance(owner, ast.Call) and _is_plain(owner.func):
+            rest = self._line[owner.end_col_offset : call.end_col_offset].decode()
+            return None if rest.startswith(")") else self._call(owner, before, rest + after, indent)
         if not given or not _is_plain(call.func):
             return None
         assert call.func.end_col_offset is not None
@@ -391,7 +395,20 @@ class _Breaker:
         before = self._line[argument.col_offset : value.col_offset].decode()
         if isinstance(value, ast.ListComp):
             return self._comprehension(value, before, after, indent)
+        if isinstance(value, ast.List) and value.elts:
+            return self._list(value, before, after, indent)
         return self._call(value, before, after, indent) if isinstance(value, ast.Call) else None
+
+    def _list(self, listed: ast.List, before: str, after: str, indent: str) -> list[str] | None:
+        """The lines of a list: its elements on one line of their own, or each on one."""
+        assert listed.end_col_offset is not None
+        start, end, deeper = listed.col_offset + 1, listed.end_col_offset - 1, indent + self._step
+        inner = self._line[start:end].decode().strip()
+        lines: list[str] | None = [deeper + inner]
+        if inner.endswith(",") or _width(deeper + inner) > self._length:
+            parts = self._split(listed.elts, start, end)
+            lines = None if parts is None else self._one_per_line(listed.elts, parts, deeper)
+        return None if lines is None else [f"{indent}{before}[", *lines, f"{indent}]{after}"]
 
     def _comprehension(self, made: ast.ListComp, before: str, after: str, indent: str) -> list[str] | None:
         """The lines of a comprehension: its element and each of its clauses on a line of its own."""

@@ -29,6 +29,8 @@ _BUILTINS = frozenset(
 _WALKERS = frozenset("all any dict enumerate list max min reversed set sorted sum tuple zip".split())
 """Builtins that walk what they are given, which runs the code of a generator."""
 _LIBRARIES = ("math.", "logging.", "collections.", "time.", "random.", "numpy.")
+_DRAW_OR_TELL = ("random.", "numpy.random.", "logging.", "time.", "builtins.print", "builtins.next")
+_FILL_AT_RANDOM = frozenset("cauchy_ exponential_ geometric_ log_normal_ random_ uniform_".split())
 _GET = frozenset(
     "copy count endswith format get index items join keys lower rsplit split startswith strip title upper values "
     "write".split()
@@ -82,6 +84,34 @@ def of_code(model: Model, function: FunctionInfo, code: Iterable[ast.AST], depth
         if found == ANYTHING:
             break
     return found
+
+
+def computes_alone(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether an expression, with the functions of the project that it calls, changes, prints and draws nothing."""
+    parts = list(subtree(node))
+    return of_code(model, function, parts) == NOTHING and not _has_an_order(model, function, parts, _DEPTH)
+
+
+def harmless_calls(model: Model, function: FunctionInfo, code: Iterable[ast.AST]) -> list[ast.Call]:
+    """The calls within the code of functions of the project that change nothing."""
+    calls = (each for part in code for each in subtree(part) if isinstance(each, ast.Call))
+    own = (each for each in calls if model.value_in(function, each.func).function is not None)
+    return [each for each in own if of_call(model, function, each) == NOTHING]
+
+
+def _has_an_order(model: Model, function: FunctionInfo, code: Iterable[ast.AST], depth: int) -> bool:
+    """Whether the code draws numbers or tells something, which others draw or tell after it."""
+    for each in code:
+        if not isinstance(each, ast.Call):
+            continue
+        called = model.value_in(function, each.func)
+        name, ref = last_name(each.func) or "", called.ref or ""
+        if name.removesuffix("_") in walked_twice.DRAWS or ref.startswith(_DRAW_OR_TELL) or name in _FILL_AT_RANDOM:
+            return True
+        below = called.function
+        if below is not None and (depth == 0 or _has_an_order(model.home(below), below, below.nodes, depth - 1)):
+            return True
+    return False
 
 
 def of_loop(model: Model, function: FunctionInfo, loop: ast.stmt, but: Collection[ast.AST] = ()) -> Effects:

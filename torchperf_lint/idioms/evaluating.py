@@ -26,6 +26,9 @@ _RUN_CODE = frozenset(
     "set_ storage untyped_storage record_stream".split()
 )
 """Tensor methods that do more than compute."""
+_OF_ONE_VALUE = frozenset(f"builtins.{name}" for name in ("abs", "bool", "float", "int", "len", "round"))
+_PLAIN = (Kind.NUMBER, Kind.STRING, Kind.TENSOR, Kind.CONTAINER)
+"""What has no method of the project that such a builtin calls."""
 _HOLD_PARTS = (Kind.TENSOR, Kind.PYTREE, Kind.CONTAINER)
 
 
@@ -46,6 +49,11 @@ def _calls_only_compute(model: Model, function: FunctionInfo, call: ast.Call) ->
     if not all(only_computes(model, function, each) for each in given):
         return False
     called = model.value_in(function, call.func)
+    if called.ref == "builtins.sum":
+        held = model.value_in(function, call.args[0]).element if len(call.args) == 1 else None
+        return held is not None and held.is_tensor
+    if called.ref in _OF_ONE_VALUE:
+        return all(model.value_in(function, each).kind in _PLAIN for each in given)
     if called.kind is Kind.LIBRARY:
         return writes.only_computes(called.ref or "", call)
     if not isinstance(call.func, ast.Attribute) or called.function is not None or not is_plain_method(call):

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Edit, Fix, Safety
-from torchperf_lint.idioms import evaluating, placing, surroundings, writes
+from torchperf_lint.idioms import effects, evaluating, placing, surroundings, writes
 from torchperf_lint.idioms.scripting import judged_at
 from torchperf_lint.idioms.sync import scalars
 from torchperf_lint.idioms.sync.bound import read_where_needed
@@ -83,7 +83,8 @@ def _fixes(model: Model) -> Iterator[tuple[int, Fix]]:
     tuples: dict[int, tuple[cst.Tuple, list[HostRead]]] = {}
     dicts: dict[int, tuple[cst.Dict, list[HostRead]]] = {}
     for read in hot_reads(model):
-        around = model.parent(read.site.node) if read.role is Sink.OTHER else None
+        around = _around(model, read)
+        around = around if read.role is Sink.OTHER or isinstance(around, cst.DictElement) else None
         if read.is_mixed or (read.by_helper and not isinstance(around, cst.DictElement)):
             continue
         if isinstance(around, cst.Assign):
@@ -115,6 +116,15 @@ def _fixes(model: Model) -> Iterator[tuple[int, Fix]]:
             yield from ((read.site.start, judged) for read in reads)
     for entries, reads in in_dict:
         yield from _one_dict(model, entries, reads)
+
+
+def _around(model: Model, read: HostRead) -> cst.CSTNode | None:
+    """What takes the number: the assignment, tuple, or entry of a dict, which may reckon with it: `1 - x.item()`."""
+    parent = model.parent(read.site.node)
+    entry = parent
+    while isinstance(entry, (cst.BinaryOperation, cst.UnaryOperation)):
+        entry = model.parent(entry)
+    return entry if isinstance(entry, cst.DictElement) else parent
 
 
 def _delayed(model: Model, reads: list[HostRead]) -> Iterator[Delayed]:
@@ -248,37 +258,42 @@ def _bounded(model: Model, node: cst.BaseExpression) -> str | None:
 def _one_dict(model: Model, entries: cst.Dict, reads: list[HostRead]) -> Iterator[tuple[int, Fix]]:
     """`{"a": x.item(), "b": y.item()}`: the reads of one kind in a line before the statement."""
     torch, function = model.name_of("torch", reads[0].site), model.function_of(reads[0].site)
-    known = [(read, *found) for read in reads if (found := kind_of(model, read)) is not None]
     # What is done to one tensor may change another, and a read moves in front of it.
     if torch is None or not _always_runs(model, entries) or not all(reads_plainly(model, read) for read in reads):
         return
     if _writes(model, entries, reads):
         return
-    for kind in dict.fromkeys(kind for _, kind, _ in known):
-        members = [(read, scalar) for read, its_kind, scalar in known if its_kind == kind]
+    known = [(read, kind_of(model, read)) for read in reads]
+    plain = _is_the_statement(model, entries, reads)
+    for kind in dict.fromkeys(found[0] if found is not None else scalars.FLOAT for _, found in known):
+        members = [read for read, found in known if found is not None and found[0] == kind]
+        proofs = [found[1] for _, found in known if found is not None and found[0] == kind]
+        grade = safety(model, members[0], proofs) if members else Safety.UNSAFE
+        # Where nothing shows that the tensors are alike, the program sees for itself: also for those of any kind.
+        asked = [read for read, found in known if (found is None and kind == scalars.FLOAT) or read in members]
+        asked = [read for read in asked if read.reader == "item" and not read.by_helper]
+        asks = plain and all(read in asked for read in members) and (grade is not Safety.SAFE or asked != members)
+        asks = asks and all(map(model.keeps_builtin, _OF_HELPER))
+        helper = defined(model, ITEMS, torch, model.statement_of(reads[0].site.node)) if asks else None
+        members = members if helper is None else asked
         if not 1 < len(members) <= bounds.MOST_READ_AT_ONCE:
             continue
-        names = [surroundings.new_name(model, function, hint(read)) for read, _ in members]
-        tree, first = members[0][0].site.tree, members[0][0].site
-        tensors = ", ".join(edits.text_of(tree, read.tensor) for read, _ in members)
-        grade = safety(model, members[0][0], [scalar for _, scalar in members])
-        plain = _is_the_statement(model, entries, reads) and not any(read.by_helper for read, _ in members)
-        # Where nothing shows that the tensors are alike, the program sees for itself.
-        asks = plain and grade is not Safety.SAFE and all(read.reader == "item" for read, _ in members)
-        helper = defined(model, ITEMS, torch, model.statement_of(first.node)) if asks else None
-        asks = helper is not None and all(map(model.keeps_builtin, _OF_HELPER))
-        one = f"{ITEMS.name}([{tensors}])" if asks else f"{torch}.stack([{tensors}]).tolist()"
+        names = [surroundings.new_name(model, function, hint(model, read)) for read in members]
+        tree = members[0].site.tree
+        tensors = ", ".join(edits.text_of(tree, read.tensor) for read in members)
+        one = f"{torch}.stack([{tensors}]).tolist()" if helper is None else f"{ITEMS.name}([{tensors}])"
         changed = edits.together(
-            *([helper] if asks else []),
+            *(helper or ()),
             edits.line_before(tree, f"{', '.join(names)} = {one}"),
-            *(edits.replace(tree, read.site.node, name) for (read, _), name in zip(members, names, strict=True)),
+            *(edits.replace(tree, read.site.node, name) for read, name in zip(members, names, strict=True)),
         )
         if changed is None:
             continue
-        made = Fix(TITLE, grade if plain else Safety.UNSAFE, changed, ASSUMES)
-        fix = judged_at(model, first, Fix(TITLE, Safety.SAFE, changed) if asks else made)
+        is_whole = plain and not any(read.by_helper for read in members)
+        made = Fix(TITLE, grade if is_whole else Safety.UNSAFE, changed, ASSUMES)
+        fix = judged_at(model, members[0].site, made if helper is None else Fix(TITLE, Safety.SAFE, changed))
         if isinstance(fix, Fix):
-            yield from ((read.site.start, fix) for read, _ in members)
+            yield from ((read.site.start, fix) for read in members)
 
 
 def _writes(model: Model, entries: cst.Dict, reads: list[HostRead]) -> bool:
@@ -293,6 +308,7 @@ def _writes(model: Model, entries: cst.Dict, reads: list[HostRead]) -> bool:
     nodes = [each for read in reads if (each := model.ast_of(read.tensor)) is not None]
     tensors = [each for node in nodes for each in tensors_in(node)]
     helpers = [each for read in reads if read.by_helper and (each := model.ast_of(read.site.node)) is not None]
+    helpers += effects.harmless_calls(model, function, code)
     return binds or writes.may_write(model, function, tensors, code, but=helpers)
 
 
@@ -311,10 +327,15 @@ def _always_runs(model: Model, entries: cst.Dict) -> bool:
     return isinstance(parent, (cst.Assign, cst.Return, cst.Expr))
 
 
-def hint(read: HostRead) -> str:
-    """A name for the number: after the tensor, or after the entry's key."""
+def hint(model: Model, read: HostRead) -> str:
+    """A name for the number: after the tensor, or after the key of the entry: `kl_value` for `{"policy/kl": ...}`."""
     tensor = shape.without_calls(read.tensor, frozenset({"detach"}))
-    return f"{tensor.value}_value" if isinstance(tensor, cst.Name) else "value"
+    if isinstance(tensor, cst.Name):
+        return f"{tensor.value}_value"
+    entry = _around(model, read)
+    key = entry.key if isinstance(entry, cst.DictElement) else None
+    last = str(key.evaluated_value).rpartition("/")[2] if isinstance(key, cst.SimpleString) else ""
+    return f"{last}_value" if last.isidentifier() else "value"
 
 
 def _is_the_statement(model: Model, entries: cst.Dict, reads: list[HostRead]) -> bool:
@@ -353,13 +374,15 @@ def _is_plain_part(model: Model, function: FunctionInfo, node: ast.expr) -> bool
     taken = [each for part in subtree(node) if isinstance(part, _OPERATORS) for each in ast.iter_child_nodes(part)]
     if any(isinstance(each, ast.expr) and model.value_in(function, each).cls is not None for each in taken):
         return False  # an object's own `__getitem__` or `__add__`
-    return evaluating.only_computes(model, function, node)
+    return evaluating.only_computes(model, function, node) or effects.computes_alone(model, function, node)
 
 
 def reads_plainly(model: Model, read: HostRead) -> bool:
-    """Whether nothing is done to the tensor before it is read."""
-    node = model.ast_of(read.tensor)
-    return node is not None and evaluating.only_computes(model, model.function_of(read.site), node)
+    """Whether making the tensor changes nothing and draws nothing, also in the functions of the project on the way."""
+    node, function = model.ast_of(read.tensor), model.function_of(read.site)
+    if node is None:
+        return False
+    return evaluating.only_computes(model, function, node) or effects.computes_alone(model, function, node)
 
 
 def safety(model: Model, read: HostRead, proofs: list[Scalar | None]) -> Safety:

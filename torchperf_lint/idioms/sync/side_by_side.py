@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Fix, Safety
-from torchperf_lint.idioms import placing, surroundings, writes
+from torchperf_lint.idioms import effects, placing, surroundings, writes
 from torchperf_lint.idioms.scripting import judged_at
 from torchperf_lint.idioms.sync import coalesced, scalars
 from torchperf_lint.idioms.sync.bound import read_where_needed
@@ -141,6 +141,7 @@ def _may_come_first(model: Model, group: list[_Read]) -> bool:
     if any(_may_rebind(part, last.node) for each in between for part in subtree(each)):
         return False
     helpers = [each for one in group if one.read.by_helper and (each := model.ast_of(one.read.site.node)) is not None]
+    helpers += effects.harmless_calls(model, function, code)
     tensors = coalesced.tensors_in(last.node)
     if any(isinstance(each, ast.Attribute) for each in tensors) and _calls_others(model, function, inside, helpers):
         return False  # it may set the attribute, or step on the parameters
@@ -210,7 +211,7 @@ def _at_once(model: Model, group: list[_Read]) -> Fix | None:
         return None
     texts = [edits.text_of(each.read.site.tree, each.read.tensor) for each in group]
     names = {
-        text: surroundings.new_name(model, function, coalesced.hint(each.read))
+        text: surroundings.new_name(model, function, coalesced.hint(model, each.read))
         for text, each in dict(zip(texts, group, strict=True)).items()
     }
     replaced = []

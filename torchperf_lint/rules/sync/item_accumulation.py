@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Se
 from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.idioms.scripting import judged_at
 from torchperf_lint.idioms.sync.ahead import read_ahead_or
+from torchperf_lint.idioms.sync.coalesced import coalesced_fixes
 from torchperf_lint.idioms.sync.entries import kept_in_entries
 from torchperf_lint.idioms.sync.factors import scale_of
 from torchperf_lint.idioms.sync.fresh import is_fresh
@@ -55,7 +56,10 @@ def item_accumulation(model: Model) -> Iterator[Finding]:
         if fix is NoFix.KEPT_IN_AN_OBJECT:
             fix = kept_in_objects(model, read)
         if isinstance(fix, NoFix) and not read.is_mixed:
-            fix = read_ahead_or(model, read, read_side_by_side(model).get(read.site.start, fix))
+            start = read.site.start
+            fix = coalesced_fixes(model).get(start) or read_ahead_or(
+                model, read, read_side_by_side(model).get(start, fix)
+            )
         fields = {"read": model.brief(read.site.node), "where": read.hot_path.where, "use": _use(model, read, name)}
         yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
 

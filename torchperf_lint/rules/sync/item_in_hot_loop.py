@@ -61,9 +61,10 @@ def _own_fix(model: Model, read: HostRead) -> Fix | NoFix:
     fix, start = read_where_needed(model, read), read.site.start
     if isinstance(fix, NoFix):
         fix = coalesced_fixes(model).get(start) or read_side_by_side(model).get(start) or fix
-    if isinstance(fix, NoFix):
+    if isinstance(fix, NoFix) or fix.safety is not Safety.SAFE:
         shown = items_of_display(model, read)
-        fix = fix if isinstance(shown, NoFix) else shown
+        is_better = isinstance(shown, Fix) and (isinstance(fix, NoFix) or shown.safety is Safety.SAFE)
+        fix = shown if is_better else fix
     return fix
 
 
