@@ -119,6 +119,23 @@ def test_a_longer_name_breaks_the_line_as_well() -> None:
     assert apply_edits(source.utf8, edits) == b"long = long.f(\n    aaaaaaaaaaa\n)\n"
 
 
+@pytest.mark.parametrize(
+    ("call", "result"),
+    [
+        ("ff()", "aaaaaaa, bbbbbb = (\n    ff()\n)"),
+        ("ff(c, d)", "aaaaaaa, bbbbbb = (\n    ff(c, d)\n)"),
+    ],
+)
+def test_a_call_whose_names_leave_it_no_room_is_in_parentheses(call: str, result: str) -> None:
+    text = f"bbbbbb = {call}"
+    assert edited(text, 20, (0, "aaaaaaa, ")) == result
+
+
+def test_names_that_fill_more_than_a_line_are_on_lines_of_their_own() -> None:
+    result = "(\n    aaaaaaaa,\n    bbbbbbbb,\n    cccc,\n) = f(ddd)"
+    assert edited("cccc = f(ddd)", 20, (0, "aaaaaaaa, bbbbbbbb, ")) == result
+
+
 def test_edits_of_several_lines_are_broken_together() -> None:
     text = "x = call(a, b)\ny = 1\nz = call(a, b)\n"
     want = "x = call(\n    a, b, new=1\n)\ny = 1\nz = call(\n    a, b, new=1\n)\n"

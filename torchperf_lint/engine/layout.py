@@ -318,10 +318,23 @@ class _Breaker:
         before = self._line[len(self._indent.encode()) : call.col_offset].decode()
         lines = self._call(call, before, rest, self._indent)
         if lines is None:
-            return None
+            return self._unpacked(call, before, rest)
         text = self.newline.join(lines)
         broken = text[len(self._indent) + len(before) : len(text) - len(rest)]
         return lines if _is_same(self._line[call.col_offset : call.end_col_offset].decode(), broken) else None
+
+    def _unpacked(self, call: ast.Call, before: str, after: str) -> list[str] | None:
+        """The lines of `a, b = call(...)` with many names: the call in parentheses, or the names, one per line."""
+        names = [each.strip() for each in before.removesuffix("= ").split(",")]
+        if not before.endswith("= ") or len(names) < 2 or not all(each.isidentifier() for each in names):
+            return None
+        text, deeper = self._line[call.col_offset : call.end_col_offset].decode(), self._indent + self._step
+        if _width(f"{self._indent}{before}(") <= self._length:
+            inner = [deeper + text] if _width(deeper + text) <= self._length else self._call(call, "", "", deeper)
+            return None if inner is None else [f"{self._indent}{before}(", *inner, f"{self._indent}){after}"]
+        last = [f"{self._indent}) = {text}{after}"]
+        lines = last if _width(last[0]) <= self._length else self._call(call, ") = ", after, self._indent)
+        return None if lines is None else [f"{self._indent}(", *(f"{deeper}{name}," for name in names), *lines]
 
     def _listed(self, call: ast.Call) -> list[str] | None:
         """The arguments of a call, which share this line and have no other, on lines of their own."""

@@ -92,11 +92,23 @@ def computes_alone(model: Model, function: FunctionInfo, node: ast.expr) -> bool
     return of_code(model, function, parts) == NOTHING and not _has_an_order(model, function, parts, _DEPTH)
 
 
-def harmless_calls(model: Model, function: FunctionInfo, code: Iterable[ast.AST]) -> list[ast.Call]:
-    """The calls within the code of functions of the project that change nothing."""
+def harmless_calls(
+    model: Model, function: FunctionInfo, code: Iterable[ast.AST], *, contents: bool = False
+) -> list[ast.Call]:
+    """The calls within the code of functions of the project that write to no tensor, and bind no attribute.
+
+    With `contents`, neither do they change a list, dict or set.
+    """
     calls = (each for part in code for each in subtree(part) if isinstance(each, ast.Call))
     own = (each for each in calls if model.value_in(function, each.func).function is not None)
-    return [each for each in own if of_call(model, function, each) == NOTHING]
+    return [each for each in own if leaves_tensors(of_call(model, function, each), contents=contents)]
+
+
+def leaves_tensors(effects: Effects, *, contents: bool = False) -> bool:
+    """Whether no tensor is written to and no attribute bound; with `contents`, nor a list, dict or set changed."""
+    if contents and (effects.lists or effects.dicts):
+        return False
+    return not (effects.tensors or effects.parts or effects.attributes is None or effects.attributes)
 
 
 def _has_an_order(model: Model, function: FunctionInfo, code: Iterable[ast.AST], depth: int) -> bool:
@@ -249,7 +261,7 @@ def _called(decorator: ast.expr) -> ast.expr:
 def _is_overridden(model: Model, function: FunctionInfo) -> bool:
     """Whether a class of the file, or of one next to it, has another method of that name in its place."""
     return any(
-        cls is not function.cls and function.cls in each.lineage(cls)
+        cls is not function.cls and function.name in cls.methods and function.cls in each.lineage(cls)
         for each in model.with_neighbours
         for cls in each.classes_with(function.name)
     )
@@ -266,6 +278,9 @@ def _of_node(model: Model, function: FunctionInfo, node: ast.AST, depth: int) ->
         return _of_subscript(model, function, node)
     if isinstance(node, ast.Starred) and isinstance(node.ctx, ast.Load):
         return NOTHING if _is_there(model, function, node.value) else ANYTHING
+    if isinstance(node, ast.Dict) and None in node.keys:
+        merged = [value for key, value in zip(node.keys, node.values, strict=True) if key is None]
+        return NOTHING if all(_is_there(model, function, each) for each in merged) else ANYTHING
     if isinstance(node, (ast.For, ast.comprehension)):
         return NOTHING if walked_twice.there(model, function, node.iter) is Safety.SAFE else ANYTHING
     if isinstance(node, ast.withitem):

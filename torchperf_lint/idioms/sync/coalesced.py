@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Edit, Fix, Safety
@@ -38,6 +39,7 @@ _SPREAD = ("DTensor", "loss_parallel", "parallelize_module", "fully_shard", "dis
 """Names in files where a loss may not be a plain tensor."""
 _OF_HELPER = ("all", "any", "dict", "len", "list", "type", "zip")
 """Builtins that the helper uses."""
+_NOT_FLOATS = frozenset("all any argmax argmin count_nonzero numel int long bool".split())
 _NOT_ALIKE = (*_SPREAD, "complex", "fft")
 """The same, or where it may be complex."""
 _OPERATORS = (ast.Subscript, ast.BinOp, ast.UnaryOp, ast.Compare)
@@ -270,11 +272,12 @@ def _one_dict(model: Model, entries: cst.Dict, reads: list[HostRead]) -> Iterato
         proofs = [found[1] for _, found in known if found is not None and found[0] == kind]
         grade = safety(model, members[0], proofs) if members else Safety.UNSAFE
         # Where nothing shows that the tensors are alike, the program sees for itself: also for those of any kind.
-        asked = [read for read, found in known if (found is None and kind == scalars.FLOAT) or read in members]
-        asked = [read for read in asked if read.reader == "item" and not read.by_helper]
+        of_any = [
+            read for read, found in known if found is None and kind == scalars.FLOAT and may_be_float(model, read)
+        ]
+        asked = [read for read in reads if asks_itself(read) and (read in members or read in of_any)]
         asks = plain and all(read in asked for read in members) and (grade is not Safety.SAFE or asked != members)
-        asks = asks and all(map(model.keeps_builtin, _OF_HELPER))
-        helper = defined(model, ITEMS, torch, model.statement_of(reads[0].site.node)) if asks else None
+        helper = items_helper(model, torch, model.statement_of(reads[0].site.node)) if asks else None
         members = members if helper is None else asked
         if not 1 < len(members) <= bounds.MOST_READ_AT_ONCE:
             continue
@@ -296,6 +299,25 @@ def _one_dict(model: Model, entries: cst.Dict, reads: list[HostRead]) -> Iterato
             yield from ((read.site.start, fix) for read in members)
 
 
+def asks_itself(read: HostRead) -> bool:
+    """Whether the helper may make the read: it asks each tensor itself, and reads what is not alike one by one."""
+    return read.reader == "item" and not read.by_helper
+
+
+def may_be_float(model: Model, read: HostRead) -> bool:
+    """Whether nothing shows that the tensor is one of truth values or integers, which is read apart from floats."""
+    call = shape.without_calls(read.tensor, frozenset({"detach"}))
+    if isinstance(call, cst.Comparison) or (isinstance(call, cst.Call) and shape.method_name(call) in _NOT_FLOATS):
+        return False
+    dtype = model.value(read.tensor).dtype
+    return dtype is None or dtype.startswith(("float", "bfloat"))
+
+
+def items_helper(model: Model, torch: str, used: ast.stmt) -> tuple[Edit, ...] | None:
+    """The edit that defines the helper `_items`, if there is one to make; None if it cannot be used there."""
+    return defined(model, ITEMS, torch, used) if all(map(model.keeps_builtin, _OF_HELPER)) else None
+
+
 def _writes(model: Model, entries: cst.Dict, reads: list[HostRead]) -> bool:
     """Whether the statement binds a name, or may write to a tensor that is read, before the dict is complete."""
     function = model.function_of(reads[0].site)
@@ -308,7 +330,7 @@ def _writes(model: Model, entries: cst.Dict, reads: list[HostRead]) -> bool:
     nodes = [each for read in reads if (each := model.ast_of(read.tensor)) is not None]
     tensors = [each for node in nodes for each in tensors_in(node)]
     helpers = [each for read in reads if read.by_helper and (each := model.ast_of(read.site.node)) is not None]
-    helpers += effects.harmless_calls(model, function, code)
+    helpers += effects.harmless_calls(model, function, code, contents=True)
     return binds or writes.may_write(model, function, tensors, code, but=helpers)
 
 
@@ -328,14 +350,21 @@ def _always_runs(model: Model, entries: cst.Dict) -> bool:
 
 
 def hint(model: Model, read: HostRead) -> str:
-    """A name for the number: after the tensor, or after the key of the entry: `kl_value` for `{"policy/kl": ...}`."""
+    """A name for the number: after the tensor, or after what it is told under.
+
+    That is `kl_value` for `{"policy/kl": ...}`, and for `log("Policy / KL", ...)`.
+    """
     tensor = shape.without_calls(read.tensor, frozenset({"detach"}))
     if isinstance(tensor, cst.Name):
         return f"{tensor.value}_value"
     entry = _around(model, read)
-    key = entry.key if isinstance(entry, cst.DictElement) else None
+    call = model.parent(entry) if isinstance(entry, cst.Arg) else None
+    key = (
+        entry.key if isinstance(entry, cst.DictElement) else call.args[0].value if isinstance(call, cst.Call) else None
+    )
     last = str(key.evaluated_value).rpartition("/")[2] if isinstance(key, cst.SimpleString) else ""
-    return f"{last}_value" if last.isidentifier() else "value"
+    name = "_".join(re.findall(r"[a-z0-9]+", last.lower()))
+    return f"{name}_value" if name.isidentifier() else "value"
 
 
 def _is_the_statement(model: Model, entries: cst.Dict, reads: list[HostRead]) -> bool:

@@ -12,6 +12,7 @@ from torchperf_lint.idioms.sync import coalesced, scalars
 from torchperf_lint.idioms.sync.bound import read_where_needed
 from torchperf_lint.idioms.sync.delays import relies_on_waits
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads
+from torchperf_lint.idioms.written_helpers import ITEMS
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import last_name, names_bound_in, names_in
@@ -35,13 +36,14 @@ _GATHERED = (Sink.ACCUMULATED, Sink.COLLECTED)
 
 
 class _Read(NamedTuple):
-    """A read, the place of its statement, and what is known of its tensor."""
+    """A read, the place of its statement, and what is known of its tensor; `is_seen` is false if that is nothing."""
 
     read: HostRead
     place: Place
     node: ast.expr
     kind: str
     scalar: Scalar | None
+    is_seen: bool
 
 
 def read_side_by_side(model: Model) -> dict[int, Fix]:
@@ -82,8 +84,11 @@ def _understood(model: Model, read: HostRead) -> Iterator[_Read]:
     if read.role is Sink.OTHER and not read.by_helper and isinstance(read_where_needed(model, read), Fix):
         return
     known = coalesced.kind_of(model, read, alike=False)
-    if known is not None and coalesced.reads_plainly(model, read) and read.site.tree.lossless:
-        yield _Read(read, model.place_of(statement), node, *known)
+    may_ask = coalesced.asks_itself(read) and coalesced.may_be_float(model, read)
+    if (known is not None or may_ask) and coalesced.reads_plainly(model, read):
+        kind, scalar = known or (scalars.FLOAT, None)
+        if read.site.tree.lossless:
+            yield _Read(read, model.place_of(statement), node, kind, scalar, known is not None)
 
 
 def _has_its_rows(model: Model, statement: ast.stmt) -> bool:
@@ -141,9 +146,11 @@ def _may_come_first(model: Model, group: list[_Read]) -> bool:
     if any(_may_rebind(part, last.node) for each in between for part in subtree(each)):
         return False
     helpers = [each for one in group if one.read.by_helper and (each := model.ast_of(one.read.site.node)) is not None]
-    helpers += effects.harmless_calls(model, function, code)
+    helpers += effects.harmless_calls(model, function, code, contents=_takes_parts(model, last))
     tensors = coalesced.tensors_in(last.node)
-    if any(isinstance(each, ast.Attribute) for each in tensors) and _calls_others(model, function, inside, helpers):
+    called = [each.func for each in subtree(last.node) if isinstance(each, ast.Call)]
+    of_objects = any(isinstance(each, ast.Attribute) and each not in called for each in tensors)
+    if of_objects and _calls_others(model, function, inside, helpers):
         return False  # it may set the attribute, or step on the parameters
     return not writes.may_write(model, function, tensors, code, but=helpers)
 
@@ -218,13 +225,39 @@ def _at_once(model: Model, group: list[_Read]) -> Fix | None:
     for each, text in zip(group, texts, strict=True):
         number = names[text] if _gives_itself(each) else f"{each.read.reader}({names[text]})"
         replaced.append(edits.replace(each.read.site.tree, each.read.site.node, number))
-    line = f"{', '.join(names.values())} = {torch}.stack([{', '.join(names)}]).tolist()"
-    changed = edits.together(placing.beside(model, group[0].place.statement, [line], behind=False), *replaced)
+    grade = coalesced.safety(model, first, [each.scalar for each in group])
+    helper = None
+    if grade is not Safety.SAFE and all(coalesced.asks_itself(each.read) for each in group):
+        helper = coalesced.items_helper(model, torch, group[0].place.statement)
+    if helper is None and not all(each.is_seen for each in group):
+        return None
+    listed = f"[{', '.join(names)}]"
+    line = f"{ITEMS.name}({listed})" if helper is not None else f"{torch}.stack({listed}).tolist()"
+    line = f"{', '.join(names.values())} = {line}"
+    before = placing.beside(model, group[0].place.statement, [line], behind=False)
+    changed = edits.together(*(helper or ()), before, *replaced)
     if changed is None:
         return None
-    plain = all(_only_binds(model, each) for each in group)
-    grade = coalesced.safety(model, first, [each.scalar for each in group]) if plain else Safety.UNSAFE
-    return Fix(coalesced.TITLE, grade, changed, coalesced.ASSUMES)
+    if not all(_only_binds(model, each) for each in group) and not _leave_tensors(model, group):
+        return Fix(coalesced.TITLE, Safety.UNSAFE, changed, coalesced.ASSUMES)
+    return Fix(coalesced.TITLE, grade if helper is None else Safety.SAFE, changed, coalesced.ASSUMES)
+
+
+def _leave_tensors(model: Model, group: list[_Read]) -> bool:
+    """Whether nothing in the statements, but for the reads, writes to tensors or binds attributes."""
+    place, last = group[0].place, group[-1].place
+    reads = [each.read.site for each in group]
+    own = {part for site in reads if (node := model.ast_of(site.node)) is not None for part in subtree(node)}
+    parts = [each for one in place.block[place.position : last.position + 1] for each in subtree(one)]
+    done = effects.of_code(model, model.function_of(group[0].read.site), [each for each in parts if each not in own])
+    return effects.leaves_tensors(done, contents=any(_takes_parts(model, each) for each in group))
+
+
+def _takes_parts(model: Model, each: _Read) -> bool:
+    """Whether what is read is taken from a list or dict, which other code may fill: `parts[0]`, `sum(losses)`."""
+    function, nodes = model.function_of(each.read.site), list(subtree(each.node))
+    walked = (model.value_in(function, part).kind for part in nodes if isinstance(part, ast.expr))
+    return any(isinstance(part, ast.Subscript) for part in nodes) or Kind.CONTAINER in walked
 
 
 def _gives_itself(each: _Read) -> bool:
