@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.sync.ahead import read_ahead, read_ahead_or
 from torchperf_lint.idioms.sync.asked_again import asked_once
 from torchperf_lint.idioms.sync.assertions import checked_there, raised_there
+from torchperf_lint.idioms.sync.chosen_updates import updated_anyway
 from torchperf_lint.idioms.sync.destinations import goes_to
 from torchperf_lint.idioms.sync.flags import asked_when_written
 from torchperf_lint.idioms.sync.guarded_masks import asked_for_nothing
@@ -76,7 +77,8 @@ def _chosen_on_device(model: Model, truth: Truth) -> Fix | NoFix:
             return checked_there(model, truth.site)
         if reason is NoFix.DECIDES_A_BRANCH:
             again = asked_when_written(model, truth.site)
-            fix = again or asked_for_nothing(model, truth.site) or raised_there(model, truth.site)
+            unasked = asked_for_nothing(model, truth.site) or updated_anyway(model, truth.site)
+            fix = again or unasked or raised_there(model, truth.site)
             fix = asked_together(model, truth.site) if fix is NoFix.DECIDES_A_BRANCH else fix
             return fix if isinstance(fix, Fix) else _read_ahead(model, truth, fix)
         return reason
