@@ -69,9 +69,13 @@ def _of_one(model: Model, function: FunctionInfo, statement: ast.If, torch: str)
 
 
 def _is_always_tensor(model: Model, function: FunctionInfo, name: ast.Name) -> bool:
+    """Whether the name is bound to tensors alone."""
     held = model.value_in(function, name)
-    made = (model.value_in(function, each) for each in model.all_bindings(function, name.id))
-    return held.is_tensor and not held.mixed and all(each.is_tensor for each in made)
+    made = [model.value_in(function, each).is_tensor for each in model.bindings(function, name.id)]
+    stores = [each for each in function.nodes if isinstance(each, ast.Name) and each.id == name.id]
+    stores = [each for each in stores if not isinstance(each.ctx, ast.Load)]
+    added = [each for each in stores if isinstance(function.parents[each], ast.AugAssign)]
+    return held.is_tensor and not held.mixed and all(made) and 0 < len(made) == len(stores) - len(added)
 
 
 def _is_one_number(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
