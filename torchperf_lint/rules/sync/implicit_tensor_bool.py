@@ -16,7 +16,7 @@ from torchperf_lint.idioms.sync.guarded_masks import asked_for_nothing
 from torchperf_lint.idioms.sync.joined_truths import asked_together
 from torchperf_lint.idioms.sync.reads import hot_read_of
 from torchperf_lint.idioms.sync.truths import hot_truths, read_truths
-from torchperf_lint.idioms.written_helpers import STILL_TRUE, stands_in
+from torchperf_lint.idioms.written_helpers import FLAGS, stands_in
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
@@ -55,7 +55,7 @@ _RANGES: dict[str, tuple[int, int]] = {
 def implicit_tensor_bool(model: Model) -> Iterator[Finding]:
     """Branches, `and`, `or`, `not` and assertions on tensors, and Python functions that compare or read them."""
     for truth in (*hot_truths(model), *read_truths(model)):
-        if model.in_test(truth.site) or stands_in(model, truth.site, STILL_TRUE):
+        if model.in_test(truth.site) or any(stands_in(model, truth.site, each) for each in FLAGS):
             continue
         text = f"`{model.brief(truth.site.node)}`"
         fields = {"what": text if truth.calls else f"the truth of {text}", "where": truth.hot_path.where}
