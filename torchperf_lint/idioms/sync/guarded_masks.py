@@ -201,8 +201,9 @@ class _Branch:
             return self._only_computes(node.operand)
         if isinstance(node, ast.BinOp):
             sides = (node.left, node.right)
-            of_tensors = any(self._model.value_in(self._function, each).is_tensor for each in sides)
+            of_tensors = any(self._model.value_in(self._function, each).holds_tensors for each in sides)
             known = isinstance(node.op, _ARITHMETIC) or (isinstance(node.op, _OF_TENSORS) and of_tensors)
+            known = known or (isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant))
             return known and all(map(self._only_computes, sides))
         if isinstance(node, ast.Compare):
             compares = len(node.ops) == 1 and not isinstance(node.ops[0], (ast.In, ast.NotIn))
