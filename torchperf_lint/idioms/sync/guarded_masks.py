@@ -167,7 +167,7 @@ class _Branch:
             return None
         new, old = both
         path = dotted(old)
-        replaces = path is not None and self._only_computes(new) and self._may_be_of_one_dtype(new, old)
+        replaces = path is not None and all(map(self._only_computes, both)) and self._may_be_of_one_dtype(new, old)
         return path if replaces else None
 
     def _may_be_of_one_dtype(self, new: ast.expr, old: ast.expr) -> bool:
@@ -178,7 +178,7 @@ class _Branch:
         return chosen in ("int", "float") and kept != "bool" and (floats or chosen == "int")
 
     def _is_of_branch(self, name: str) -> bool:
-        """Whether a name of the function is bound and read in this branch alone."""
+        """Whether what the branch binds the name to is read in this branch alone."""
         inside = {id(part) for each in self._statement.body for part in subtree(each)}
         around = self._function.node
         if isinstance(around, ast.Module):
@@ -186,9 +186,21 @@ class _Branch:
         for each in subtree(around):
             if isinstance(each, (ast.Global, ast.Nonlocal)) and name in each.names:
                 return False
-            if isinstance(each, ast.Name) and each.id == name and id(each) not in inside:
+            if not isinstance(each, ast.Name) or each.id != name or id(each) in inside:
+                continue
+            if not isinstance(each.ctx, ast.Store) and not self._is_bound_before(each):
                 return False
         return True
+
+    def _is_bound_before(self, use: ast.Name) -> bool:
+        """Whether the same block binds the name anew before it is used."""
+        node: ast.AST | None = self._function.parents.get(use)
+        while node is not None and not isinstance(node, ast.stmt):
+            node = self._function.parents.get(node)
+        if node is None:
+            return False  # in a function of its own
+        before = (each.targets for each in self._model.place_of(node).before if isinstance(each, ast.Assign))
+        return any(isinstance(each, ast.Name) and each.id == use.id for targets in before for each in targets)
 
     def _only_computes(self, node: ast.expr) -> bool:
         """Whether it works element by element, on what the mask has no part in, and cannot fail for its values."""
