@@ -27,7 +27,7 @@ _ASSUMES = "nothing writes to the flag unseen by autograd, as through `.data` or
 def asked_when_written(model: Model, site: Site) -> Fix | None:
     """`_still_true(self.initialized)`, and the function `_still_true` above the file's definitions.
 
-    For a flag that no method writes to it is `_is_set`, which remembers that a flag is false as well.
+    For one that is given to the module, and that no method writes to, it is `_is_set`, which remembers false ones, too.
     """
     flag, function, torch = _flag(site.node), model.function_of(site), model.name_of("torch", site)
     if flag is None or function.cls is None or torch is None or not site.tree.lossless:
@@ -65,11 +65,10 @@ def _helper_for(model: Model, cls: ClassInfo, name: str) -> Helper | None:
     if any(_is_data_of(node, name) for each in model.with_neighbours for node in each.code.nodes):
         return None
     written = {each: set(_writes(each, name)) for each in methods}
-    if not any(written.values()):
-        return IS_SET
-    is_given = any(isinstance(argument, ast.Name) for made in registered for argument in made.args)
+    if any(isinstance(argument, ast.Name) for made in registered for argument in made.args):
+        return None if any(written.values()) else IS_SET
     is_set_once = all(not (places - _guarded(method, name)) for method, places in written.items())
-    return STILL_TRUE if is_set_once and not is_given else None
+    return STILL_TRUE if is_set_once else None
 
 
 def _registered(method: FunctionInfo, name: str) -> Iterator[ast.Call]:
