@@ -140,6 +140,21 @@ STILL_TRUE = Helper(
 A copy of the flag is another object, and a flag that is false is asked each time.
 """
 
+IS_SET = Helper(
+    "_is_set",
+    (
+        "def _is_set(flag):",
+        '    """Whether a flag is true; one on a GPU is asked again only if it was written to since."""',
+        "    if type(flag) is not {torch}.Tensor or not flag.is_cuda or flag.is_inference():",
+        "        return bool(flag)",
+        "    now = id(flag), flag._version",
+        '    if getattr(flag, "_told", (None,))[0] != now:',
+        "        flag._told = now, bool(flag)",
+        "    return flag._told[1]",
+    ),
+)
+"""What asks a flag that a module is made with, and never writes to: only a loaded state changes it."""
+
 
 def defined(model: Model, helper: Helper, torch: str, used: ast.stmt) -> tuple[Edit, ...] | None:
     """The edit that defines the function; none where this very one stands at the top of the file.
@@ -155,6 +170,9 @@ def defined(model: Model, helper: Helper, torch: str, used: ast.stmt) -> tuple[E
         return None
     return edits.together(placing.above_definitions(model, text, {torch}, used))
 
+
+FLAGS = (STILL_TRUE, IS_SET)
+"""Those that ask a flag."""
 
 READERS = (DEFERRED, SETTLED, ALL_SETTLED, ITEMS)
 """Those that read numbers, each only where it has to."""

@@ -102,16 +102,31 @@ def _refused(model: Model, site: Site) -> _Stated | None:
     if not isinstance(statement, ast.If) or not _only_raises(model, site, statement):
         return None
     whole, is_negated = _with_not(model, node)
-    around, parent = whole, model.parent(whole)
-    while isinstance(parent, cst.BooleanOperation):
-        if isinstance(parent.operator, cst.And) and parent.right is not around:
-            return None  # what follows may still be false
+    refused = _refused_by(model, whole)
+    if refused is None or (isinstance(node, cst.Comparison) and len(node.comparisons) != 1):
+        return None
+    return _Stated(whole, _tensor(model, node), is_negated is not refused, "not {call}" if refused else "{call}")
+
+
+def _refused_by(model: Model, node: cst.BaseExpression) -> bool | None:
+    """The truth of a part of an `if` with which the test holds as soon as the part is asked; None if others decide."""
+    inwards: list[tuple[cst.BooleanOperation | cst.UnaryOperation, cst.CSTNode]] = []
+    around: cst.CSTNode = node
+    parent = model.parent(node)
+    while isinstance(parent, (cst.BooleanOperation, cst.UnaryOperation)):
+        inwards.insert(0, (parent, around))
         around, parent = parent, model.parent(parent)
     if not isinstance(parent, cst.If) or parent.test is not around:
         return None
-    if isinstance(node, cst.Comparison) and len(node.comparisons) != 1:
-        return None
-    return _Stated(whole, _tensor(model, node), not is_negated, "not {call}")
+    truth = True
+    for outer, inner in inwards:
+        if isinstance(outer, cst.UnaryOperation):
+            if not isinstance(outer.operator, cst.Not):
+                return None
+            truth = not truth
+        elif outer.left is inner and isinstance(outer.operator, cst.Or) is not truth:
+            return None  # what follows may decide otherwise
+    return truth
 
 
 def _with_not(model: Model, node: cst.BaseExpression) -> tuple[cst.BaseExpression, bool]:

@@ -1,4 +1,4 @@
-"""`if not self.initialized.item():` for a buffer that is set once: the device need not be asked in every step."""
+"""`if not self.initialized.item():` for a buffer that is set once, or never: the device need not be asked each time."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Fix, Safety
 from torchperf_lint.idioms.scripting import judged
 from torchperf_lint.idioms.writes import written_in
-from torchperf_lint.idioms.written_helpers import STILL_TRUE, defined
-from torchperf_lint.model.handles import dotted
+from torchperf_lint.idioms.written_helpers import IS_SET, STILL_TRUE, defined
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax import cst, edits, shape
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.written_helpers import Helper
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.handles import ClassInfo, FunctionInfo
 
@@ -24,20 +25,24 @@ _ASSUMES = "nothing writes to the flag unseen by autograd, as through `.data` or
 
 
 def asked_when_written(model: Model, site: Site) -> Fix | None:
-    """`_still_true(self.initialized)`, and the function `_still_true` above the file's definitions."""
+    """`_still_true(self.initialized)`, and the function `_still_true` above the file's definitions.
+
+    For one that is given to the module, and that no method writes to, it is `_is_set`, which remembers false ones, too.
+    """
     flag, function, torch = _flag(site.node), model.function_of(site), model.name_of("torch", site)
     if flag is None or function.cls is None or torch is None or not site.tree.lossless:
         return None
     if shape.dotted(flag.value) != function.self_name or not model.value(flag).is_tensor:
         return None
-    if not _is_set_once(model, function.cls, flag.attr.value):
+    helper = _helper_for(model, function.cls, flag.attr.value)
+    if helper is None:
         return None
     start, end = site.tree.span(site.node)
     if b"#" in site.tree.source.utf8[start:end] or site.node.lpar:
         return None
     changed = edits.together(
-        defined(model, STILL_TRUE, torch, model.statement_of(site.node)),
-        edits.replace(site.tree, site.node, f"{STILL_TRUE.name}({edits.text_of(site.tree, flag)})"),
+        defined(model, helper, torch, model.statement_of(site.node)),
+        edits.replace(site.tree, site.node, f"{helper.name}({edits.text_of(site.tree, flag)})"),
     )
     fix = None if changed is None else judged(model, function, Fix(_TITLE, Safety.UNSAFE, changed, _ASSUMES))
     return fix if isinstance(fix, Fix) else None
@@ -50,29 +55,38 @@ def _flag(node: cst.CSTNode) -> cst.Attribute | None:
     return node if isinstance(node, cst.Attribute) else None
 
 
-def _is_set_once(model: Model, cls: ClassInfo, name: str) -> bool:
-    """Whether a buffer of a module is written to only where it was asked before, and nowhere through `.data`."""
+def _helper_for(model: Model, cls: ClassInfo, name: str) -> Helper | None:
+    """What asks a buffer of a module that is written to only where it was asked, and nowhere through `.data`."""
     lineage = model.lineage(cls)
     methods = [method for each in lineage for method in each.methods.values()]
-    if not model.makes_modules(cls) or not any(_registers(method, name) for method in methods):
-        return False
+    registered = [made for method in methods for made in _registered(method, name)]
+    if not model.makes_modules(cls) or not any(map(_is_one, registered)):
+        return None
     if any(_is_data_of(node, name) for each in model.with_neighbours for node in each.code.nodes):
-        return False
-    return all(not (set(_writes(method, name)) - _guarded(method, name)) for method in methods)
+        return None
+    written = {each: set(_writes(each, name)) for each in methods}
+    if any(isinstance(argument, ast.Name) for made in registered for argument in made.args):
+        return None if any(written.values()) else IS_SET
+    is_set_once = all(not (places - _guarded(method, name)) for method, places in written.items())
+    return STILL_TRUE if is_set_once else None
 
 
-def _registers(method: FunctionInfo, name: str) -> bool:
-    """Whether a method registers the buffer, as one number or truth value."""
+def _registered(method: FunctionInfo, name: str) -> Iterator[ast.Call]:
+    """The calls that make what a method registers as the buffer."""
     for record in method.calls_made:
         call = record.call
         if isinstance(call.func, ast.Attribute) and call.func.attr == "register_buffer" and len(call.args) > 1:
             key, made = call.args[:2]
-            is_one = (
-                isinstance(made, ast.Call) and bool(made.args) and isinstance(made.args[0], (ast.Constant, ast.List))
-            )
-            if isinstance(key, ast.Constant) and key.value == name and is_one:
-                return True
-    return False
+            if isinstance(key, ast.Constant) and key.value == name and isinstance(made, ast.Call):
+                yield made
+
+
+def _is_one(made: ast.Call) -> bool:
+    """Whether it is made of one number or truth value, perhaps of an argument: `torch.tensor(massive)`."""
+    given = made.args[0] if made.args else None
+    return isinstance(given, (ast.Constant, ast.List)) or (
+        isinstance(given, ast.Name) and last_name(made.func) == "tensor"
+    )
 
 
 def _is_data_of(node: ast.AST, name: str) -> bool:

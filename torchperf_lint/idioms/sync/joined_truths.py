@@ -14,6 +14,8 @@ _TITLE = "join the conditions on the device and ask once"
 _ASSUMES = "each condition is a tensor of one element, and all lie on one device"
 _NEVER_FAIL = frozenset("isnan isinf isfinite any all abs detach".split())
 """What works on a tensor of any shape: the second condition is computed also where the first one decides."""
+_EXTREMES = frozenset({"min", "max"})
+"""What fails for an empty tensor."""
 
 
 def asked_together(model: Model, site: Site) -> Fix | NoFix:
@@ -21,7 +23,8 @@ def asked_together(model: Model, site: Site) -> Fix | NoFix:
     joined = _joined(model, site.node)
     if joined is None or not site.tree.lossless:
         return NoFix.DECIDES_A_BRANCH
-    texts = [_text(model, site, each) for each in _operands(joined)]
+    first = _evaluated(_without_not(_operands(joined)[0])[0])
+    texts = [_text(model, site, each, first) for each in _operands(joined)]
     if None in texts or _without_not(_operands(joined)[0])[0] is site.node:
         return NoFix.DECIDES_A_BRANCH  # one question stays, the first one
     sign = " | " if isinstance(joined.operator, cst.Or) else " & "
@@ -66,11 +69,25 @@ def _without_not(node: cst.BaseExpression) -> tuple[cst.BaseExpression, bool]:
     return (node.expression, True) if is_negated and isinstance(node, cst.UnaryOperation) else (node, False)
 
 
-def _text(model: Model, site: Site, operand: cst.BaseExpression) -> str | None:
+def _evaluated(node: cst.BaseExpression) -> frozenset[str]:
+    """What the first condition indexes, or takes the least or largest of: it fails first where one of these does."""
+    if isinstance(node, cst.Comparison):
+        return _evaluated(node.left).union(*(_evaluated(each.comparator) for each in node.comparisons))
+    if isinstance(node, cst.Subscript):
+        plain = not any(shape.calls_in(node)) and not shape.binds_or_defers(node)
+        return frozenset({edits.code_of(node)} if plain else ())
+    asked = _asked_whole(node)
+    if asked is None:
+        return frozenset()
+    return _evaluated(asked) | ({edits.code_of(asked)} if _is_extreme(node) else set[str]())
+
+
+def _text(model: Model, site: Site, operand: cst.BaseExpression, first: frozenset[str]) -> str | None:
     """A condition as an operand of `|` and `&`; None unless it is a tensor of bool that is computed in any case."""
     tensor, is_negated = _without_not(operand)
     value = model.value(tensor)
-    if not value.is_tensor or value.dtype != "bool" or not value.device.on_accelerator or not _never_fails(tensor):
+    computed = value.is_tensor and value.dtype == "bool" and value.device.on_accelerator
+    if not computed or not _never_fails(tensor, first):
         return None
     text = edits.text_of(site.tree, tensor)
     text = text if isinstance(tensor, (cst.Call, cst.Name, cst.Attribute)) else f"({text})"
@@ -78,25 +95,46 @@ def _text(model: Model, site: Site, operand: cst.BaseExpression) -> str | None:
 
 
 def _paths(node: cst.BaseExpression) -> set[str]:
-    """The names and paths that such a condition asks about."""
+    """The names, paths and entries that such a condition asks about."""
     if isinstance(node, cst.Comparison):
-        return _paths(node.left) | _paths(node.comparisons[0].comparator)
-    if isinstance(node, cst.Call):
-        owner = shape.receiver(node)
-        parts = [*(each.value for each in node.args), *([] if owner is None else [owner])]
-        return {path for each in parts for path in _paths(each)} - {"torch"}
-    path = shape.dotted(node)
+        return _paths(node.left).union(*(_paths(each.comparator) for each in node.comparisons))
+    if isinstance(node, cst.Subscript):
+        return {edits.code_of(node)}
+    asked, path = _asked_whole(node), shape.dotted(node)
+    if asked is not None:
+        return _paths(asked)
     return set() if path is None else {path}
 
 
-def _never_fails(node: cst.BaseExpression) -> bool:
-    """Whether an expression of tensors gives one, whatever their shapes and values are, and does nothing else."""
+def _never_fails(node: cst.BaseExpression, first: frozenset[str]) -> bool:
+    """Whether an expression of tensors gives one, whatever their shapes and values are, and does nothing else.
+
+    `first` is what was evaluated before.
+    """
     if isinstance(node, cst.Comparison):
-        return len(node.comparisons) == 1 and all(map(_never_fails, (node.left, node.comparisons[0].comparator)))
+        parts = [node.left, *(each.comparator for each in node.comparisons)]
+        return len(parts) == 2 and all(_never_fails(each, first) for each in parts)
+    if isinstance(node, cst.Subscript):
+        return edits.code_of(node) in first
     if isinstance(node, cst.Call):
-        owner = shape.receiver(node)
-        given = [each.value for each in node.args if not each.star and each.keyword is None]
-        parts = [*given, *([owner] if owner is not None and shape.dotted(owner) != "torch" else [])]
-        plain = shape.method_name(node) in _NEVER_FAIL and len(given) == len(node.args) and len(parts) == 1
-        return plain and all(map(_never_fails, parts))
+        asked = _asked_whole(node)
+        known = asked is not None and (not _is_extreme(node) or edits.code_of(asked) in first)
+        return known and asked is not None and _never_fails(asked, first)
     return isinstance(node, (cst.Integer, cst.Float)) or shape.dotted(node) is not None
+
+
+def _asked_whole(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """`x` of `x.any()` and `torch.any(x)`, where nothing else is given."""
+    if not isinstance(node, cst.Call) or shape.method_name(node) not in _NEVER_FAIL | _EXTREMES:
+        return None
+    if _is_extreme(node) and not isinstance(node.func, cst.Attribute):
+        return None  # Python's own functions go over the elements
+    owner = shape.receiver(node)
+    given = [each.value for each in node.args if not each.star and each.keyword is None]
+    parts = [*given, *([owner] if owner is not None and shape.dotted(owner) != "torch" else [])]
+    return parts[0] if len(given) == len(node.args) and len(parts) == 1 else None
+
+
+def _is_extreme(node: cst.BaseExpression) -> bool:
+    """Whether it takes the least or largest element."""
+    return isinstance(node, cst.Call) and shape.method_name(node) in _EXTREMES

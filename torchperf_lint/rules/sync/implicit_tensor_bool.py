@@ -9,13 +9,14 @@ from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.sync.ahead import read_ahead, read_ahead_or
 from torchperf_lint.idioms.sync.asked_again import asked_once
 from torchperf_lint.idioms.sync.assertions import checked_there, raised_there
+from torchperf_lint.idioms.sync.chosen_updates import updated_anyway
 from torchperf_lint.idioms.sync.destinations import goes_to
 from torchperf_lint.idioms.sync.flags import asked_when_written
-from torchperf_lint.idioms.sync.guarded_masks import written_anyway
+from torchperf_lint.idioms.sync.guarded_masks import asked_for_nothing
 from torchperf_lint.idioms.sync.joined_truths import asked_together
 from torchperf_lint.idioms.sync.reads import hot_read_of
 from torchperf_lint.idioms.sync.truths import hot_truths, read_truths
-from torchperf_lint.idioms.written_helpers import STILL_TRUE, stands_in
+from torchperf_lint.idioms.written_helpers import FLAGS, stands_in
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
@@ -54,7 +55,7 @@ _RANGES: dict[str, tuple[int, int]] = {
 def implicit_tensor_bool(model: Model) -> Iterator[Finding]:
     """Branches, `and`, `or`, `not` and assertions on tensors, and Python functions that compare or read them."""
     for truth in (*hot_truths(model), *read_truths(model)):
-        if model.in_test(truth.site) or stands_in(model, truth.site, STILL_TRUE):
+        if model.in_test(truth.site) or any(stands_in(model, truth.site, each) for each in FLAGS):
             continue
         text = f"`{model.brief(truth.site.node)}`"
         fields = {"what": text if truth.calls else f"the truth of {text}", "where": truth.hot_path.where}
@@ -76,7 +77,8 @@ def _chosen_on_device(model: Model, truth: Truth) -> Fix | NoFix:
             return checked_there(model, truth.site)
         if reason is NoFix.DECIDES_A_BRANCH:
             again = asked_when_written(model, truth.site)
-            fix = again or written_anyway(model, truth.site) or raised_there(model, truth.site)
+            unasked = asked_for_nothing(model, truth.site) or updated_anyway(model, truth.site)
+            fix = again or unasked or raised_there(model, truth.site)
             fix = asked_together(model, truth.site) if fix is NoFix.DECIDES_A_BRANCH else fix
             return fix if isinstance(fix, Fix) else _read_ahead(model, truth, fix)
         return reason
