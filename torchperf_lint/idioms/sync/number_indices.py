@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _TITLE = "look the element up on the device"
 _ASSUMES = (
-    "what is indexed is a tensor, the index is an int64 or int32 in range, and nothing writes to the tensor through the "
-    "element that is read"
+    "what is indexed is a tensor, the index is an int64 or int32 in range, and nothing writes to the tensor through "
+    "the element that is read"
 )
 _INDEX_DTYPES = ("int64", "int32")
 """Those of tensors that torch takes for places: a number of another dtype is one for the host alone, or a mask."""
