@@ -77,6 +77,8 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
         value = _as_loader(name, by_calls.get(name, UNKNOWN))
         if (promises.get(name) or UNKNOWN).kind is Kind.INSTANCE and value.items is None:
             value = UNKNOWN
+        if (promises.get(name) or UNKNOWN).ref == "dict" and value.kind is Kind.TENSOR:
+            value = UNKNOWN  # the call is one of another class's method of that name
         if _is_mere_attribute(value):
             value = python_data(promises.get(name)) or value
         if value.kind in (Kind.UNKNOWN, Kind.PYTREE) or holds_unknown(value):

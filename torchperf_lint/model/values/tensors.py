@@ -159,7 +159,7 @@ def tensor_method(
         return base._replace(ref=None)
     if base.kind is Kind.PYTREE and name in torch_api.TEXT_METHODS:
         return STRING
-    if name in ("split", "rsplit") and arguments and _is_text(arguments[0]):
+    if name in ("split", "rsplit") and not keywords and all(map(_is_text, arguments[:1])):
         return container(STRING)  # a batch holds paths and names as well; tensors are split by numbers
     if name == "type":
         if not arguments:
