@@ -160,8 +160,7 @@ def _filled_by_name(model: Model, site: Site, copied: cst.Call) -> _Filling | No
 def _bound_there(model: Model, site: Site, copied: cst.Call, there: str) -> Edit | tuple[Edit, ...] | None:
     """The binding with the tensor on the device; none is left where the name has it already."""
     target = cst.ensure_type(model.parent(copied), cst.Assign).targets[0].target
-    gone = placing.deleted(model, site) if shape.dotted(target) == there else None
-    return gone or edits.replace(site.tree, copied, there)
+    return placing.deleted(model, site) if shape.dotted(target) == there else edits.replace(site.tree, copied, there)
 
 
 def _bound_plainly(statement: ast.stmt) -> set[str]:
