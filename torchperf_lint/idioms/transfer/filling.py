@@ -124,9 +124,10 @@ def _repeated(model: Model, packing: Packing, data: cst.BinaryOperation) -> _Fil
         size = times.evaluated_value * int(inner.sizes[0])
         return _Filled(inner.number, (str(size),)) if size else None
     # Of a list that is empty, the tensor has the dtype that is asked for.
-    has_dtype = isinstance(shape.argument(packing.call, "dtype"), cst.BaseExpression)
-    is_one = len(listed.elements) == 1 and has_dtype and _stands_for_all(model, packing, inner.number)
-    if not is_one or not is_length(model, model.function_of(packing.site), meaning):
+    is_one = len(listed.elements) == 1 and _asks_for_dtype(model, packing)
+    if not is_one or not _stands_for_all(model, packing, inner.number):
+        return None
+    if not is_length(model, model.function_of(packing.site), meaning):
         return None
     return _Filled(inner.number, (edits.text_of(packing.site.tree, times),))
 
@@ -134,9 +135,8 @@ def _repeated(model: Model, packing: Packing, data: cst.BinaryOperation) -> _Fil
 def _stands_for_all(model: Model, packing: Packing, number: cst.BaseExpression) -> bool:
     """Whether an expression, evaluated once and at another time, gives the number that each element has."""
     meaning = model.ast_of(number)
-    return isinstance(_unsigned(number), (cst.Name, cst.Integer, cst.Float)) or (
-        meaning is not None and is_length(model, model.function_of(packing.site), meaning)
-    )
+    is_plain = isinstance(_unsigned(number), cst.Name) or _is_written_out(model, number)
+    return is_plain or (meaning is not None and is_length(model, model.function_of(packing.site), meaning))
 
 
 def _owner(model: Model, packing: Packing) -> str | None:
@@ -155,16 +155,37 @@ def _made_by(model: Model, packing: Packing, owner: str, number: cst.BaseExpress
     With a truth value, `full` cannot be traced, and TorchScript's makes integers.
     """
     prefix = f"{owner}.new_" if packing.is_new_tensor else f"{owner}."
-    if not _is_truth(number):
+    if not _is_truth(model, packing, number):
         return f"{prefix}full", f", {model.text(number)}"
-    is_own = packing.is_new_tensor or model.value(packing.call.func).ref in FILLABLE
-    has_dtype = is_own or isinstance(shape.argument(packing.call, "dtype"), cst.BaseExpression)
+    has_dtype = packing.is_new_tensor or model.value(packing.call.func).ref in FILLABLE
+    has_dtype = has_dtype or shape.argument(packing.call, "dtype") is not None
     name = "ones" if shape.is_literal(number, "True") else "zeros"
     return f"{prefix}{name}", "" if has_dtype else f", dtype={owner}.bool"
 
 
-def _is_truth(number: cst.BaseExpression) -> bool:
-    return shape.is_literal(number, "True") or shape.is_literal(number, "False")
+def _is_truth(model: Model, packing: Packing, number: cst.BaseExpression) -> bool:
+    """`True` or `False`, in the dtype of truth values or in another one for certain: of None, `ones` makes floats."""
+    is_literal = shape.is_literal(number, "True") or shape.is_literal(number, "False")
+    return is_literal and (shape.argument(packing.call, "dtype") is None or _asks_for_dtype(model, packing))
+
+
+def _asks_for_dtype(model: Model, packing: Packing) -> bool:
+    """Whether the call is given a dtype, and never None: `torch.int64`, `x.dtype` of a tensor."""
+    given = shape.argument(packing.call, "dtype")
+    if isinstance(given, cst.Attribute) and model.value(given.value).is_tensor:
+        return given.attr.value == "dtype"
+    return isinstance(given, cst.BaseExpression) and model.value(given).dtype is not None
+
+
+def _is_written_out(model: Model, number: cst.BaseExpression) -> bool:
+    """A literal of a number, `float("inf")`, or a number of `math`."""
+    node = _unsigned(number)
+    if isinstance(node, cst.Attribute):
+        return model.value(node.value).ref == "math"
+    if isinstance(node, cst.Call):
+        is_text = len(node.args) == 1 and isinstance(node.args[0].value, cst.SimpleString)
+        return is_text and model.value(node.func).ref == "builtins.float"
+    return isinstance(node, (cst.Integer, cst.Float))
 
 
 def _grade(model: Model, packing: Packing, number: cst.BaseExpression) -> Safety:
@@ -194,8 +215,8 @@ def _is_same_in_graphs(model: Model, packing: Packing, number: cst.BaseExpressio
     if not scripted and not model.may_be_traced:
         return True
     meaning, function = model.ast_of(number), model.function_of(packing.site)
-    is_literal = _is_truth(number) or isinstance(_unsigned(number), (cst.Integer, cst.Float))
-    is_known = is_literal or (meaning is not None and is_length(model, function, meaning))
+    is_known = _is_truth(model, packing, number) or _is_written_out(model, number)
+    is_known = is_known or (meaning is not None and is_length(model, function, meaning))
     if not scripted:
         return is_known or model.value(number).dtype == "int" or _is_float(model, number)
     return is_known and (packing.move is None or may_be_sent(model, function, packing.move.device))
