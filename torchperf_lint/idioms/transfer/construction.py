@@ -311,11 +311,12 @@ def _needs_own_rows(model: Model, move: Move) -> bool:
 
 
 def _own_dtype(built: Built) -> str | None:
-    """The dtype of a typed constructor, if `torch.full` does not take it of itself."""
+    """The dtype of a typed constructor, if `torch.full`, or `torch.ones` for `True`, does not take it of itself."""
     dtype, data = FILLABLE.get(built.ref), built.call.args[0].value if built.packs and built.call.args else None
     number = data.elements[0].value if isinstance(data, cst.List) and data.elements else None
     number = number.expression if isinstance(number, cst.UnaryOperation) else number
-    return None if dtype == FILLABLE["torch.Tensor"] and isinstance(number, cst.Float) else dtype
+    is_default = isinstance(number, cst.Float) or shape.is_literal(number, "True") or shape.is_literal(number, "False")
+    return None if dtype == FILLABLE["torch.Tensor"] and is_default else dtype
 
 
 FILLABLE = {

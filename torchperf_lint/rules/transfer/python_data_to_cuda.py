@@ -25,6 +25,7 @@ from torchperf_lint.idioms.transfer.construction import (
 from torchperf_lint.idioms.transfer.filling import FACTORIES, Packing, filled_there
 from torchperf_lint.idioms.transfer.observations import of_host
 from torchperf_lint.idioms.transfer.transfers import hot_moves
+from torchperf_lint.idioms.transfer.written_numbers import written_as_number
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, shape
 
@@ -73,7 +74,9 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
             "waits": packing.waits,
             "where": packing.hot_path.where,
         }
-        fix = pinned_copies.safer(filled_there(model, packing), functools.partial(_sent, model, packing))
+        fix = written_as_number(model, packing) or pinned_copies.safer(
+            filled_there(model, packing), functools.partial(_sent, model, packing)
+        )
         yield Finding(packing.site, (*packing.because, *says, *packing.hot_path.because), fix, fields)
     for move in hot_moves(model):
         if built_on_host(model, move.moved) is None and not filled_once(model, move.site):
