@@ -337,6 +337,11 @@ def _packs_exact_number(model: Model, built: Built) -> bool:
     node = built.call.args[0].value if built.packs and len(built.call.args) == 1 else None
     if isinstance(node, cst.List) and len(node.elements) == 1:
         node = node.elements[0].value
+    return node is not None and fits_every_dtype(model, node)
+
+
+def fits_every_dtype(model: Model, node: cst.BaseExpression) -> bool:
+    """Whether it is a literal that all dtypes hold, but for the half that those of integers cut off."""
     number = model.value(node).constant if isinstance(node, (cst.Integer, cst.Float)) else None
     return isinstance(number, (int, float)) and 0 <= number <= _LARGEST_BYTE and (2 * number) % 1 == 0
 

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Fix, Safety
 from torchperf_lint.idioms.scripting import is_perhaps_scripted
-from torchperf_lint.idioms.transfer.construction import is_pure
+from torchperf_lint.idioms.transfer.construction import fits_every_dtype, is_pure
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from torchperf_lint.idioms.transfer.filling import Packing
     from torchperf_lint.model import Model
-
-_LARGEST_BYTE = 127
 
 
 def written_as_number(model: Model, packing: Packing) -> Fix | None:
@@ -41,12 +39,11 @@ def _fits(model: Model, packing: Packing) -> bool:
         return False
     if shape.is_literal(packing.data, "True") or shape.is_literal(packing.data, "False"):
         return True
-    number = model.value(packing.data).constant if isinstance(packing.data, (cst.Integer, cst.Float)) else None
-    if not isinstance(number, (int, float)) or not 0 <= number <= _LARGEST_BYTE:
+    if not fits_every_dtype(model, packing.data):
         return False
     has_dtype = shape.argument(packing.call, "dtype") is not None
     is_cast = packing.move is not None and (packing.move.like or packing.move.dtype is not None)
-    return number in (0, 1) if has_dtype or is_cast else (2 * number) % 1 == 0
+    return model.value(packing.data).constant in (0, 1) or not (has_dtype or is_cast)
 
 
 def _is_written(model: Model, packing: Packing) -> bool:
