@@ -311,11 +311,12 @@ def _needs_own_rows(model: Model, move: Move) -> bool:
 
 
 def _own_dtype(built: Built) -> str | None:
-    """The dtype of a typed constructor, if `torch.full` does not take it of itself."""
+    """The dtype of a typed constructor, if `torch.full`, or `torch.ones` for `True`, does not take it of itself."""
     dtype, data = FILLABLE.get(built.ref), built.call.args[0].value if built.packs and built.call.args else None
     number = data.elements[0].value if isinstance(data, cst.List) and data.elements else None
     number = number.expression if isinstance(number, cst.UnaryOperation) else number
-    return None if dtype == FILLABLE["torch.Tensor"] and isinstance(number, cst.Float) else dtype
+    is_default = isinstance(number, cst.Float) or shape.is_literal(number, "True") or shape.is_literal(number, "False")
+    return None if dtype == FILLABLE["torch.Tensor"] and is_default else dtype
 
 
 FILLABLE = {
@@ -336,6 +337,11 @@ def _packs_exact_number(model: Model, built: Built) -> bool:
     node = built.call.args[0].value if built.packs and len(built.call.args) == 1 else None
     if isinstance(node, cst.List) and len(node.elements) == 1:
         node = node.elements[0].value
+    return node is not None and fits_every_dtype(model, node)
+
+
+def fits_every_dtype(model: Model, node: cst.BaseExpression) -> bool:
+    """Whether it is a literal that all dtypes hold, but for the half that those of integers cut off."""
     number = model.value(node).constant if isinstance(node, (cst.Integer, cst.Float)) else None
     return isinstance(number, (int, float)) and 0 <= number <= _LARGEST_BYTE and (2 * number) % 1 == 0
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _COUNTED = 2.0**48
 """More than a program counts in a year, and more elements than memory holds."""
+_NAMED = math.tau
+"""The largest number that `math` names; every float has its infinity and its NaN."""
 _EXPONENT = 80.0
 """The exponential of a number up to this one is a float32."""
 OF_FLOAT16 = 65504
@@ -65,6 +67,8 @@ class _Bounds:
             whole = node.value
             is_shape = isinstance(whole, ast.Attribute) and whole.attr == "shape"
             return _COUNTED if is_shape and self._is_tensor(whole.value) else None  # type: ignore[attr-defined]
+        if isinstance(node, ast.Attribute):
+            return _NAMED if self._ref(node.value) == "math" else None
         if isinstance(node, ast.BinOp):
             return self._computed(node, seen)
         return self._called(node, seen) if isinstance(node, ast.Call) else None

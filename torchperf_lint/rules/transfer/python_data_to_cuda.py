@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import functools
-import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity, Unproven
+from torchperf_lint.engine.findings import Finding, NoFix, Safety, Severity, Unproven
 from torchperf_lint.idioms.caches import filled_once
-from torchperf_lint.idioms.scripting import is_perhaps_scripted
 from torchperf_lint.idioms.sync.numpywork import comes_from_numpy
-from torchperf_lint.idioms.transfer import magnitudes, pinned_copies, uploads
+from torchperf_lint.idioms.transfer import pinned_copies, uploads
 from torchperf_lint.idioms.transfer.choices import choices_of_host, without_packing
 from torchperf_lint.idioms.transfer.construction import (
-    FILLABLE,
     build_there,
     built_on_host,
     made_here,
@@ -25,41 +22,25 @@ from torchperf_lint.idioms.transfer.construction import (
     table_moved,
     type_is_asked,
 )
+from torchperf_lint.idioms.transfer.filling import FACTORIES, Packing, filled_there
 from torchperf_lint.idioms.transfer.observations import of_host
 from torchperf_lint.idioms.transfer.transfers import hot_moves
+from torchperf_lint.idioms.transfer.written_numbers import written_as_number
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.syntax import cst, edits, shape
+from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.engine.findings import Because, Fix
     from torchperf_lint.idioms.transfer.transfers import Move
-    from torchperf_lint.model import HotPath, Model, Site, Value
+    from torchperf_lint.model import Model, Site, Value
 
 _TAKES_NUMBERS_SINCE = ">=1.12"
 """Before, a number that was given to `torch.where` stood for a tensor of float64."""
-_FACTORIES = ("torch.tensor", "torch.as_tensor", "torch.asarray")
 _MAKES = "torch.tensor"
-_DATA_ARGUMENT = "data"
 _FOR_HOST_DATA = "no proof that this is host data, but `torch.tensor` warns where it is given a tensor"
 _LEGACY = tuple(f"torch.cuda.{name}Tensor" for name in ("Float", "Long", "Double", "Half", "Int", "Bool", "Byte"))
-_GIVE_INTEGERS = frozenset(f"math.{name}" for name in "floor ceil trunc gcd lcm comb perm factorial isqrt prod".split())
-_WIDE_DTYPES = frozenset("float32 float64 int32 int64".split())
-
-
-class _Packing(NamedTuple):
-    """A call that converts Python data to a tensor, and the other edits that its replacement needs."""
-
-    site: Site
-    call: cst.Call
-    data: cst.BaseExpression
-    hot_path: HotPath
-    because: tuple[Because, ...]
-    placing: tuple[Edit, ...]
-    grade: Safety | NoFix  # the safest grade of `placing`, or why there can be no fix
-    waits: str = " and waits"
-    move: Move | None = None  # the call that copies what is packed, if it is another one
 
 
 @rule(
@@ -93,7 +74,9 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
             "waits": packing.waits,
             "where": packing.hot_path.where,
         }
-        fix = pinned_copies.safer(_fill_instead(model, packing), functools.partial(_sent, model, packing))
+        fix = written_as_number(model, packing) or pinned_copies.safer(
+            filled_there(model, packing), functools.partial(_sent, model, packing)
+        )
         yield Finding(packing.site, (*packing.because, *says, *packing.hot_path.because), fix, fields)
     for move in hot_moves(model):
         if built_on_host(model, move.moved) is None and not filled_once(model, move.site):
@@ -112,7 +95,7 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
         yield Finding(choice.site, (*choice.because, *choice.hot_path.because), fix, fields)
 
 
-def _sent(model: Model, packing: _Packing) -> Fix | NoFix:
+def _sent(model: Model, packing: Packing) -> Fix | NoFix:
     """Copy what is packed from pinned memory, unless packing itself reads tensors of the device."""
     if uploads.holds_device_tensors(model.value(packing.data)) and not _lists_numbers(model, packing.data):
         return NoFix.SEVERAL_MAKERS  # each is read, and that waits as well
@@ -142,7 +125,7 @@ def _moved_later(model: Model, move: Move) -> Iterator[Finding]:
     yield Finding(move.site, (*because, *move.hot_path.because), pinned_copies.sent(model, move), fields)
 
 
-def _packings(model: Model) -> Iterator[_Packing]:
+def _packings(model: Model) -> Iterator[Packing]:
     for move in hot_moves(model):
         built = built_on_host(model, move.moved)
         if built is not None and built.packs and built.call.args:
@@ -150,10 +133,10 @@ def _packings(model: Model) -> Iterator[_Packing]:
             edits_, grade = ((), there) if isinstance(there, NoFix) else there
             if isinstance(grade, Safety) and not built.exact:
                 grade = grade.at_worst(Safety.UNSAFE)
-            yield _Packing(
+            yield Packing(
                 move.site, built.call, built.call.args[0].value, move.hot_path, (), edits_, grade, _waits(move), move
             )
-    for site in model.calls(*_FACTORIES, hot=True):
+    for site in model.calls(*FACTORIES, hot=True):
         call = site.node
         device = shape.argument(call, "device")
         if call.args and isinstance(device, cst.BaseExpression) and model.on_device(call) is not None:
@@ -176,10 +159,10 @@ def _waits(move: Move) -> str:
     return "" if move.non_blocking else " and waits"
 
 
-def _packing(model: Model, site: Site, call: cst.Call) -> Iterator[_Packing]:
+def _packing(model: Model, site: Site, call: cst.Call) -> Iterator[Packing]:
     hot_path = model.hot_path(site)
     if hot_path is not None and not _is_leaf(call):
-        yield _Packing(site, call, call.args[0].value, hot_path, model.on_device(call) or (), (), Safety.SAFE)
+        yield Packing(site, call, call.args[0].value, hot_path, model.on_device(call) or (), (), Safety.SAFE)
 
 
 def _is_leaf(call: cst.Call) -> bool:
@@ -195,7 +178,7 @@ def _is_leaf(call: cst.Call) -> bool:
     )
 
 
-def _describe(model: Model, packing: _Packing) -> str | None:
+def _describe(model: Model, packing: Packing) -> str | None:
     """The kind of packed host data; None if unknown."""
     value = model.value(packing.data)
     if value.kind is Kind.NUMBER:
@@ -216,7 +199,7 @@ def _lists_numbers(model: Model, data: cst.BaseExpression) -> bool:
     return all(value.kind is Kind.NUMBER or value.mixed for value in values)
 
 
-def _is_hardly_a_tensor(model: Model, packing: _Packing) -> bool:
+def _is_hardly_a_tensor(model: Model, packing: Packing) -> bool:
     """Whether nothing is known of what `torch.tensor` or `new_tensor` is given, and no tests of its type lead here."""
     value = model.value(packing.data)
     is_open = value.kind in (Kind.UNKNOWN, Kind.METHOD) and not value.device.on_accelerator
@@ -234,98 +217,3 @@ def _holds_unknown(value: Value) -> bool:
     while value.kind is Kind.CONTAINER and value.element is not None:
         value = value.element
     return value.kind is not Kind.NUMBER
-
-
-# -- scalars --------------------------------------------------------------------------------------------------------
-
-
-def _fill_instead(model: Model, packing: _Packing) -> Fix | NoFix:
-    """`torch.full((), v, device=d)`: a kernel that receives the number as its argument."""
-    call, tree = packing.call, packing.site.tree
-    others = [
-        argument
-        for argument in call.args[1:]
-        if argument.keyword is None or argument.keyword.value not in ("dtype", "device")
-    ]
-    first = call.args[0]
-    if isinstance(packing.grade, NoFix):
-        return packing.grade
-    if others or (first.keyword is not None and first.keyword.value != _DATA_ARGUMENT) or first.star:
-        return NoFix.FORM
-    number, size = packing.data, "()"
-    if isinstance(number, cst.List) and len(number.elements) == 1:
-        number, size = number.elements[0].value, "(1,)"
-    if model.value(number).kind is not Kind.NUMBER:
-        return NoFix.NOT_A_NUMBER
-    dtype = FILLABLE.get(model.value(call.func).ref or "", "")
-    if dtype.startswith("int") and model.value(number).dtype != "int":
-        return NoFix.DTYPE_UNKNOWN  # a typed constructor cuts the fraction off, or not
-    if _overflows(model, packing, number, dtype):
-        return NoFix.DTYPE_UNKNOWN
-    name = _full(model, packing)
-    if name is None or packing.data.lpar or number.lpar:
-        return NoFix.NO_ROOM
-    changed = edits.together(
-        packing.placing,
-        edits.replace(tree, call.func, name),
-        edits.replace(tree, packing.data if first.keyword is None else first, f"{size}, {model.text(number)}"),
-    )
-    if changed is None:
-        return NoFix.NO_ROOM
-    grade = packing.grade.at_worst(_grade(model, packing, number))
-    return Fix("fill the tensor on the device", grade, changed)
-
-
-def _full(model: Model, packing: _Packing) -> str | None:
-    """The replacement function: `torch.full`, or `x.new_full` for `x.new_tensor`."""
-    func = packing.call.func
-    if isinstance(func, cst.Attribute) and func.attr.value == "new_tensor":
-        return f"{model.text(func.value)}.new_full"
-    if model.value(func).ref not in _FACTORIES and model.value(func).ref not in FILLABLE:
-        return None
-    torch = model.text(func.value) if isinstance(func, cst.Attribute) else model.name_of("torch", packing.site)
-    return None if torch is None else f"{torch}.full"
-
-
-def _grade(model: Model, packing: _Packing, number: cst.BaseExpression) -> Safety:
-    """SAFE for a certain Python number that the dtype can hold; TorchScript makes an int64 tensor of a bool."""
-    if is_perhaps_scripted(model, packing.site) or not model.certain_number(number):
-        return Safety.UNSAFE
-    unsigned = number.expression if isinstance(number, cst.UnaryOperation) else number
-    constant = model.value(unsigned).constant
-    if isinstance(constant, (int, float)):
-        if abs(constant) <= magnitudes.OF_FLOAT16:
-            return Safety.SAFE
-        return Safety.SAFE if abs(constant) == float("inf") else Safety.UNSAFE
-    dtype = shape.argument(packing.call, "dtype")
-    own = isinstance(packing.call.func, cst.Attribute) and packing.call.func.attr.value == "new_tensor"
-    given = model.value(dtype).dtype if isinstance(dtype, cst.BaseExpression) else None
-    if dtype is not None and given not in _WIDE_DTYPES:
-        return Safety.UNSAFE
-    is_wide = not own or dtype is not None
-    return Safety.SAFE if is_wide and _is_held(model, packing, number, given) else Safety.UNSAFE
-
-
-def _overflows(model: Model, packing: _Packing, number: cst.BaseExpression, made: str) -> bool:
-    """Whether the dtype is seen not to hold a literal: `torch.full` raises an error, where `tensor` gives infinity."""
-    constant = model.value(number.expression if isinstance(number, cst.UnaryOperation) else number).constant
-    if not isinstance(constant, float) or not math.isfinite(constant):
-        return False
-    given = shape.argument(packing.call, "dtype")
-    known = model.value(given).dtype if isinstance(given, cst.BaseExpression) else made or "float32"
-    largest = {"float16": magnitudes.OF_FLOAT16, "float32": magnitudes.OF_FLOAT32, "bfloat16": magnitudes.OF_FLOAT32}
-    return abs(constant) > largest.get(known or "", math.inf)
-
-
-def _is_held(model: Model, packing: _Packing, number: cst.BaseExpression, dtype: str | None) -> bool:
-    """Whether the tensor's dtype holds the number, or both functions raise an error: `tensor` alone gives infinity."""
-    value, made = model.value(number), FILLABLE.get(model.value(packing.call.func).ref or "", dtype)
-    is_int = value.dtype in ("int", "bool")
-    if (made or ("int" if is_int else "float")).startswith("int"):
-        return True
-    ref = (model.value(number.func).ref or "") if isinstance(number, cst.Call) else ""
-    is_float = value.dtype == "float" or (ref.startswith("math.") and ref not in _GIVE_INTEGERS)
-    if made == "float64" and is_float:
-        return True
-    bound = magnitudes.largest(model, number)
-    return bound is not None and bound <= (magnitudes.OF_FLOAT32 if is_float else magnitudes.OF_INTEGERS)
