@@ -233,6 +233,11 @@ def test_a_fix_that_leaves_its_finding_is_withdrawn_and_not_tried_again() -> Non
     assert len(done.applied) == 1
 
 
+def test_a_finding_in_the_place_of_another_rules_is_not_held_against_a_fix() -> None:
+    done = fix(b"a.cpu()\nb.item()\n", finds("item", fix=swaps("0")), finds("cpu", "TPL290", fix=to("item()")))
+    assert (done.data, done.withdrawn) == (b"0\n0\n", ())
+
+
 def test_a_withdrawn_fix_is_known_again_after_the_text_has_moved() -> None:
     def grows(site: Site) -> Fix:
         return swaps("some_longer_name")(site)

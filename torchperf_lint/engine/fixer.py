@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from torchperf_lint.engine.declare import Rule
-    from torchperf_lint.engine.findings import Fix
+    from torchperf_lint.engine.findings import Edit, Fix
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.model.program import Program
@@ -70,18 +70,19 @@ class Ask(NamedTuple):
     """What the passes need to know of a text of the file: its report or, with `told`, what of this one can be offered.
 
     `told` is a report on the text; the answer is that of `offered`. In the text, the fixes `chosen` of `before` are
-    applied.
+    applied, by the edits `made`.
     """
 
     data: bytes
     told: FileReport | None = None
     before: FileReport = FileReport()
     chosen: tuple[Diagnostic, ...] = ()
+    made: tuple[Edit, ...] = ()
 
     def is_met_by(self, report: FileReport) -> bool:
         """Whether a report on the text is one with which its fixes are accepted."""
         try:
-            has_lessened(self.before, report, self.chosen)
+            has_lessened(self.before, report, self.chosen, self.made)
         except Rejected:
             return False
         return True
@@ -260,9 +261,10 @@ def _attempt(
     source: Source, before: FileReport, chosen: Sequence[Diagnostic], line_length: int
 ) -> Generator[Ask, FileReport, tuple[bytes, FileReport]]:
     """The file after these fixes and its report; raise Rejected if the result is not acceptable."""
-    data = written(source, laid_out(source, edits_of(chosen), line_length))
-    after = yield Ask(data, before=before, chosen=tuple(chosen))
-    has_lessened(before, after, chosen)
+    made = laid_out(source, edits_of(chosen), line_length)
+    data = written(source, made)
+    after = yield Ask(data, before=before, chosen=tuple(chosen), made=made)
+    has_lessened(before, after, chosen, made)
     return data, after
 
 

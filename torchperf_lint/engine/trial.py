@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from torchperf_lint.engine.edit_merge import BadEdits, apply_edits, compatible
+from torchperf_lint.engine.edit_merge import BadEdits, apply_edits, compatible, moved
 from torchperf_lint.engine.findings import Confidence, NoFix, Safety
 from torchperf_lint.engine.layout import STANDARD_LENGTH, laid_out
 from torchperf_lint.engine.registry import UNUSED_SUPPRESSION
@@ -61,11 +61,20 @@ def written(source: Source, edits: Iterable[Edit]) -> bytes:
     return data
 
 
-def has_lessened(before: FileReport, after: FileReport, chosen: Iterable[Diagnostic]) -> None:
-    """Raise Rejected unless the file can be checked after these fixes and each rule lost a finding per fix."""
+def has_lessened(
+    before: FileReport, after: FileReport, chosen: Sequence[Diagnostic], made: Sequence[Edit] = ()
+) -> None:
+    """Raise Rejected unless the file can be checked after these fixes and each rule lost a finding per fix.
+
+    What is found where a fix of another rule was made takes the place of its finding, and does not count: a sum that
+    is no longer shown in every step is still read in every step.
+    """
     if after.failure is not None and before.failure is None:
         raise Rejected(f"the result cannot be checked ({after.failure.reason})")
-    were, are = (Counter(each.code for each in report.diagnostics) for report in (before, after))
+    followed = {(moved(each.start, made), each.code) for each in chosen}
+    places = {start for start, _ in followed}
+    left = [each for each in after.diagnostics if each.start not in places or (each.start, each.code) in followed]
+    were, are = (Counter(each.code for each in found) for found in (before.diagnostics, left))
     for code, count in Counter(each.code for each in chosen).items():
         if are[code] > were[code] - count:
             raise Rejected(f"{code} would still be found afterwards")
@@ -107,7 +116,8 @@ def offered(
         return check_source(*subject, comments=comments, report_unused=report_unused and unused, least=least)
 
     def can_be_made(chosen: Sequence[Diagnostic]) -> None:
-        result = written(source, laid_out(source, edits_of(chosen), line_length))
+        made = laid_out(source, edits_of(chosen), line_length)
+        result = written(source, made)
         if next(checks, None) is None:
             raise Rejected("the file has been checked too often")
         codes = {each.code for each in chosen}
@@ -115,9 +125,8 @@ def offered(
         asked = rules if unused else [rule for rule in rules if rule.code in codes]
         before = alone(data, asked, unused) if in_project else report
         found = {(each.start, each.code) for each in before.diagnostics}
-        has_lessened(
-            before, alone(result, asked, unused), [each for each in chosen if (each.start, each.code) in found]
-        )
+        known = [each for each in chosen if (each.start, each.code) in found]
+        has_lessened(before, alone(result, asked, unused), known, made)
 
     shown = [each for each in fixed if each.fix is not None and each.fix.safety is Safety.SHOWN]
     made = [each for each in fixed if each.fix is not None and each.fix.safety is not Safety.SHOWN]

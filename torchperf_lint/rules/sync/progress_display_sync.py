@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.idioms.conditions import under_a_value
 from torchperf_lint.idioms.sync.ahead import all_read_ahead
+from torchperf_lint.idioms.sync.bars import shown_now_and_then
 from torchperf_lint.idioms.sync.helpers import display_names
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads, is_display, needed_at_once, shows
 from torchperf_lint.idioms.sync.texts import hot_texts, tensors_in
@@ -46,7 +47,8 @@ def progress_display_sync(model: Model) -> Iterator[Finding]:
         reported.add(site.rows)
         fields = {"read": model.brief(site.node), "where": where, "used": used}
         ahead = all_read_ahead(model, reads.get(id(site.tree), []))
-        yield Finding(site, because, ahead if isinstance(ahead, Fix) else _every_n_steps(model, site), fields)
+        fix = ahead if isinstance(ahead, Fix) else shown_now_and_then(model, site) or _every_n_steps(model, site)
+        yield Finding(site, because, fix, fields)
 
 
 def _shown(model: Model) -> Iterator[tuple[Site, str, str, tuple[Because, ...]]]:
