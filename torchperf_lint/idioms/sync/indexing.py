@@ -247,10 +247,11 @@ def is_mask(value: Value) -> bool:
     return value.kind is Kind.TENSOR and value.dtype in ("bool", "uint8") and value.device.on_accelerator
 
 
-def compared_with_number(model: Model, indexed: Indexed) -> bool:
-    """Whether the only mask in the brackets compares the same tensor with a number.
+def has_its_shape(model: Model, indexed: Indexed) -> bool:
+    """Whether the only mask in the brackets compares the same tensor, so that both have one shape.
 
-    Then both have the same shape. The mask is written in the brackets, or bound once, like the tensor.
+    A comparison with the tensor has at least its dimensions, and what chooses from it has no more. The mask is written
+    in the brackets, or bound once, like the tensor; several comparisons may be joined.
     """
     base = indexed.node.value
     if len(indexed.parts) != 1 or not isinstance(base, (ast.Name, ast.Attribute)):
@@ -262,7 +263,18 @@ def compared_with_number(model: Model, indexed: Indexed) -> bool:
         if bound is None or not is_stable:
             return False
         mask = bound
-    if not isinstance(mask, ast.Compare) or len(mask.ops) != 1 or ast.unparse(mask.left) != ast.unparse(base):
-        return False
-    other = model.value_in(indexed.function, mask.comparators[0])
-    return other.kind is Kind.NUMBER
+    compared = _comparisons(mask)
+    return any(ast.unparse(side) == ast.unparse(base) for each in compared for side in (each.left, *each.comparators))
+
+
+def _comparisons(mask: ast.expr) -> list[ast.Compare]:
+    """The comparisons that a mask consists of, joined element by element; empty if there is anything else in it."""
+    if isinstance(mask, ast.Compare):
+        plain = len(mask.ops) == 1 and isinstance(mask.ops[0], (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE))
+        return [mask] if plain else []
+    if isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert):
+        return _comparisons(mask.operand)
+    if isinstance(mask, ast.BinOp) and isinstance(mask.op, (*_JOINS, ast.Mult)):
+        first, second = _comparisons(mask.left), _comparisons(mask.right)
+        return [*first, *second] if first and second else []
+    return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
@@ -76,6 +77,8 @@ def _value_on_device(model: Model, call: cst.Call) -> tuple[Because, ...] | None
 
 _NEUTRAL = {"MultiplyAssign": "1", "DivideAssign": "1", "AddAssign": "0", "SubtractAssign": "0"}
 """The neutral operand of each update operator."""
+_LARGEST_FLOAT = 3e38
+_OPERATORS = {"MultiplyAssign": "*", "DivideAssign": "/", "AddAssign": "+", "SubtractAssign": "-"}
 
 
 def _over_all(model: Model, indexed: Indexed) -> Fix | NoFix:
@@ -99,7 +102,7 @@ def _summed(model: Model, indexed: Indexed) -> Fix | NoFix:
         return NoFix.SIZE_IN_THE_DATA
     if call.args:
         return NoFix.FORM
-    if not indexing.compared_with_number(model, indexed):
+    if not indexing.has_its_shape(model, indexed):
         return NoFix.SHAPE_UNKNOWN
     if torch is None:
         return NoFix.NO_ROOM
@@ -122,11 +125,13 @@ def _updated(model: Model, indexed: Indexed) -> Fix | NoFix:
     neutral = _NEUTRAL.get(type(statement.operator).__name__) if isinstance(statement, cst.AugAssign) else None
     if not isinstance(statement, cst.AugAssign) or neutral is None or not model.certain_number(statement.value):
         return NoFix.SIZE_IN_THE_DATA
-    if not indexing.compared_with_number(model, indexed):
+    if not indexing.has_its_shape(model, indexed):
         return NoFix.SHAPE_UNKNOWN
     if torch is None:
         return NoFix.NO_ROOM
     mask, number = (edits.text_of(site.tree, each) for each in (node.slice[0].slice.value, statement.value))
+    if not _is_exact(model, statement.value):
+        return _chosen(site, statement, f"{torch}.where({mask}, ")
     changed = edits.together(
         edits.replace(site.tree, node, edits.text_of(site.tree, node.value)),
         edits.replace(site.tree, statement.value, f"{torch}.where({mask}, {number}, {neutral})"),
@@ -136,6 +141,26 @@ def _updated(model: Model, indexed: Indexed) -> Fix | NoFix:
         if changed is None
         else Fix("update all elements, the others by nothing", Safety.UNSAFE, changed, "-0.0 may become 0.0")
     )
+
+
+def _is_exact(model: Model, number: cst.BaseExpression) -> bool:
+    """Whether the number is the same in float32, the dtype that `torch.where` gives numbers."""
+    constant = model.value(number).constant
+    if not isinstance(constant, (int, float)) or abs(constant) > _LARGEST_FLOAT:
+        return False
+    return bool(struct.unpack("f", struct.pack("f", constant))[0] == constant)
+
+
+def _chosen(site: Site, statement: cst.AugAssign, where: str) -> Fix | NoFix:
+    """`x.copy_(torch.where(m, x * s, x))`, where the number meets the tensor's own dtype."""
+    subscript = cst.ensure_type(statement.target, cst.Subscript)
+    owner, number = (edits.text_of(site.tree, each) for each in (subscript.value, statement.value))
+    if isinstance(statement.value, (cst.BinaryOperation, cst.UnaryOperation, cst.IfExp)) and not statement.value.lpar:
+        number = f"({number})"
+    text = f"{owner}.copy_({where}{owner} {_OPERATORS[type(statement.operator).__name__]} {number}, {owner}))"
+    edit = edits.replace(site.tree, statement, text)
+    title = "update all elements, and keep the others"
+    return NoFix.NO_ROOM if edit is None else Fix(title, Safety.UNSAFE, (edit,), "no elements share memory")
 
 
 def _where(model: Model, site: Site) -> Fix | NoFix:
