@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.sync.indices import without_copy
 from torchperf_lint.idioms.sync.number_indices import looked_up
 from torchperf_lint.idioms.sync.places import hot_places, is_one_element, is_row_of_places
+from torchperf_lint.idioms.sync.sent_tuples import sent_once
 from torchperf_lint.idioms.sync.sized_once import sized_once
 from torchperf_lint.idioms.sync.walked_bounds import read_before_walk
 from torchperf_lint.syntax import cst, edits
@@ -59,6 +60,9 @@ def index_sync(model: Model) -> Iterator[Finding]:
         fix = _filled(model, place) if place.by == "number" else NoFix.INDEX_FROM_DEVICE
         if place.by == "copy":
             fix = without_copy(model, place)
+            if isinstance(fix, NoFix) and place.indexed is not None:
+                sent = sent_once(model, place.indexed)
+                fix = fix if isinstance(sent, NoFix) else sent
         elif place.by == "read":
             fix = sized_once(model, place.site, place.part) or read_before_walk(model, place)
             fix = looked_up(model, place) if isinstance(fix, NoFix) else fix
