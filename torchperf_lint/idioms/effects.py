@@ -113,7 +113,7 @@ def leaves_tensors(effects: Effects, *, contents: bool = False) -> bool:
 
 
 def writes_unseen(model: Model, function: FunctionInfo, code: Iterable[ast.AST]) -> bool:
-    """Whether code without calls may write to tensors: `x.data = y`, or what runs a property or an object's own code."""
+    """Whether code without calls may write to tensors: by `x.data = y`, or by a property or an operator of its own."""
     for node in code:
         if isinstance(node, ast.Subscript):
             held = model.value_in(function, node.value)
