@@ -42,6 +42,7 @@ _FRESH = frozenset(
 _GRAD_MODES = frozenset({"torch.no_grad", "torch.inference_mode", "torch.enable_grad"})
 _PLAIN_DECORATORS = frozenset({"staticmethod", "classmethod", "no_grad", "inference_mode"})
 _CODE = (Kind.FUNCTION, Kind.METHOD, Kind.CLASS)
+_OPERATIONS = (ast.BinOp, ast.Compare, ast.UnaryOp, ast.FormattedValue)
 _STOPS = (ast.Await, ast.Yield, ast.YieldFrom, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom)
 
 
@@ -109,6 +110,18 @@ def leaves_tensors(effects: Effects, *, contents: bool = False) -> bool:
     if contents and (effects.lists or effects.dicts):
         return False
     return not (effects.tensors or effects.parts or effects.attributes is None or effects.attributes)
+
+
+def writes_unseen(model: Model, function: FunctionInfo, code: Iterable[ast.AST]) -> bool:
+    """Whether code without calls may write to tensors: by `x.data = y`, or by a property or an operator of its own."""
+    for node in code:
+        if isinstance(node, ast.Subscript):
+            held = model.value_in(function, node.value)
+            if held.cls is not None or held.among:
+                return True
+        elif isinstance(node, (ast.Attribute, *_OPERATIONS)) and _of_node(model, function, node, _DEPTH).tensors:
+            return True
+    return False
 
 
 def _has_an_order(model: Model, function: FunctionInfo, code: Iterable[ast.AST], depth: int) -> bool:
@@ -287,7 +300,7 @@ def _of_node(model: Model, function: FunctionInfo, node: ast.AST, depth: int) ->
         context = node.context_expr
         called = model.value_in(function, context.func).ref if isinstance(context, ast.Call) else None
         return NOTHING if called in _GRAD_MODES else ANYTHING
-    if isinstance(node, (ast.BinOp, ast.Compare, ast.UnaryOp, ast.FormattedValue)):
+    if isinstance(node, _OPERATIONS):
         parts = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
         return ANYTHING if any(_is_own(model.value_in(function, each)) for each in parts) else NOTHING
     return ANYTHING if isinstance(node, _STOPS) else NOTHING

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
 from torchperf_lint.idioms import surroundings
+from torchperf_lint.idioms.aliases import memory_of
 from torchperf_lint.idioms.layout import is_written_through
 from torchperf_lint.idioms.sync.indexing import Use
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.handles import dotted
 from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ def looked_up(model: Model, place: Costly) -> Fix | NoFix:
         return _read(model, indexed, index.value, row, dimension)
     if len(indexed.parts) > 1 or ":=" in row:
         return NoFix.FORM
+    if _share_memory(model, indexed, [indexed.parts[0], *([indexed.given] if indexed.use is not Use.UPDATED else [])]):
+        return NoFix.USED_OTHERWISE  # torch refuses to write through an index to what the index or the value views
     return _updated(model, indexed, index.value, row) if indexed.use is Use.UPDATED else _written(model, indexed, row)
 
 
@@ -55,6 +59,16 @@ def _is_device_number(indexed: Indexed, part: ast.expr) -> bool:
     value = indexed.value(part)
     is_number = value.is_tensor and value.scalar is True and value.device.on_accelerator
     return is_number and value.dtype in (None, *_INDEX_DTYPES)
+
+
+def _share_memory(model: Model, indexed: Indexed, others: list[ast.expr | None]) -> bool:
+    """Whether one of them may be a view of what is written to, or this a view of it."""
+    held, *given = (
+        {path for part in memory_of(model, indexed.function, each, on_device=True) if (path := dotted(part))}
+        for each in (indexed.node.value, *others)
+        if each is not None
+    )
+    return any(not held.isdisjoint(each) for each in given)
 
 
 def _is_plain(part: ast.expr) -> bool:

@@ -12,6 +12,7 @@ from torchperf_lint.idioms.sync import coalesced, scalars
 from torchperf_lint.idioms.sync.bound import read_where_needed
 from torchperf_lint.idioms.sync.delays import relies_on_waits
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads
+from torchperf_lint.idioms.walked_twice import DRAWS
 from torchperf_lint.idioms.written_helpers import ITEMS
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Kind
@@ -143,7 +144,8 @@ def _may_come_first(model: Model, group: list[_Read]) -> bool:
     inside = [part for each in code for part in subtree(each)]
     if any(isinstance(part, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for part in inside):
         return False
-    if any(_may_rebind(part, last.node) for each in between for part in subtree(each)):
+    passed = [part for each in between for part in subtree(each)]
+    if any(_may_rebind(part, last.node) for part in passed) or effects.writes_unseen(model, function, passed):
         return False
     helpers = [each for one in group if one.read.by_helper and (each := model.ast_of(one.read.site.node)) is not None]
     helpers += effects.harmless_calls(model, function, code, contents=_takes_parts(model, last))
@@ -158,7 +160,7 @@ def _may_come_first(model: Model, group: list[_Read]) -> bool:
 def _may_rebind(target: ast.AST, read: ast.expr) -> bool:
     """Whether an attribute or entry that is bound (`self.aux = ...`, `out["k"] = ...`) may be part of what is read.
 
-    One of another object is not: the log's entry `self.log["loss"]` does not change `self.aux`.
+    One of another name is not: the log's entry `self.log["loss"]` does not change `self.aux`.
     """
     if not isinstance(target, (ast.Attribute, ast.Subscript)) or not isinstance(target.ctx, (ast.Store, ast.Del)):
         return False
@@ -168,7 +170,7 @@ def _may_rebind(target: ast.AST, read: ast.expr) -> bool:
     for part in subtree(read):
         if isinstance(part, (ast.Attribute, ast.Subscript)):
             path = _steps(part)
-            if path is not None and _is_on_way(bound, path):
+            if path is not None and (_is_on_way(bound, path) or _is_alike(bound, path)):
                 return True
         elif isinstance(part, ast.Call):
             handed = [part.func.value if isinstance(part.func, ast.Attribute) else part.func, *part.args]
@@ -183,6 +185,11 @@ def _is_on_way(bound: tuple[str, ...], read: tuple[str, ...]) -> bool:
         one == other or (_ENTRY in (one, other) and one.startswith("[") and other.startswith("["))
         for one, other in zip(bound, read, strict=False)
     )
+
+
+def _is_alike(bound: tuple[str, ...], read: tuple[str, ...]) -> bool:
+    """Whether the objects may be one by two names: `net.weight` for `self.net.weight`."""
+    return bound[0] != read[0] and bound[-1] != _ENTRY and bound[-1] in read[1:]
 
 
 def _steps(node: ast.expr) -> tuple[str, ...] | None:
@@ -238,19 +245,28 @@ def _at_once(model: Model, group: list[_Read]) -> Fix | None:
     changed = edits.together(*(helper or ()), before, *replaced)
     if changed is None:
         return None
-    if not all(_only_binds(model, each) for each in group) and not _leave_tensors(model, group):
+    is_quiet = all(_only_binds(model, each) for each in group) or _leave_tensors(model, group)
+    if not is_quiet or _may_be_left(model, group):
         return Fix(coalesced.TITLE, Safety.UNSAFE, changed, coalesced.ASSUMES)
     return Fix(coalesced.TITLE, grade if helper is None else Safety.SAFE, changed, coalesced.ASSUMES)
 
 
 def _leave_tensors(model: Model, group: list[_Read]) -> bool:
-    """Whether nothing in the statements, but for the reads, writes to tensors or binds attributes."""
+    """Whether nothing in the statements, but for the reads, writes to tensors or binds attributes; nor is one drawn."""
     place, last = group[0].place, group[-1].place
     reads = [each.read.site for each in group]
     own = {part for site in reads if (node := model.ast_of(site.node)) is not None for part in subtree(node)}
     parts = [each for one in place.block[place.position : last.position + 1] for each in subtree(one)]
+    if any(isinstance(each, ast.Call) and last_name(each.func) in DRAWS for each in own):
+        return False  # what a method draws before the read is drawn behind it
     done = effects.of_code(model, model.function_of(group[0].read.site), [each for each in parts if each not in own])
     return effects.leaves_tensors(done, contents=any(_takes_parts(model, each) for each in group))
+
+
+def _may_be_left(model: Model, group: list[_Read]) -> bool:
+    """Whether the program may go on where a later read fails, for which the statements before it have run."""
+    first, last = group[0], group[-1]
+    return last.place.position > first.place.position and surroundings.may_be_caught(model, first.read.site)
 
 
 def _takes_parts(model: Model, each: _Read) -> bool:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import FunctionInfo, Index
 
 _NAMED = (ast.stmt, ast.excepthandler, ast.pattern, *([ast.type_param] if hasattr(ast, "type_param") else []))
+_SHADOWED = frozenset("abs all any bool compile complex divmod float int max min pow range round sum".split())
+_STARRED = re.compile(r"^\s*from[ \t]+(?:torch|numpy|pylab|matplotlib\.pylab)[ \t]+import[ \t]*\*", re.MULTILINE)
+"""What gives the names in `_SHADOWED` a meaning of its own: `all` is `torch.all` behind it."""
 
 
 def binds(index: Index, name: str, text: str) -> bool:
@@ -22,6 +25,9 @@ def binds(index: Index, name: str, text: str) -> bool:
     written = rf"{name}(?<![\w.]{name})(?![\w(])"  # a literal prefix is fast
     defined = rf"\b(?:def|class)[\s\\]+{name}\b"
     index.reads.mentions(name)
+    index.reads.binds("*")
+    if name in _SHADOWED and _STARRED.search(text):
+        return True
     if text.isascii() and not re.search(written, text) and not re.search(defined, text):
         return False
     bound = index.by_name("every name that is bound", lambda: dict.fromkeys(_bound_in(index.module.nodes)))
