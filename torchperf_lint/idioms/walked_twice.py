@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.idioms import evaluating
 from torchperf_lint.idioms.sync.passes import Condition
+from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import last_name
 from torchperf_lint.syntax.tree import subtree
@@ -56,9 +57,15 @@ def walked_twice(model: Model, function: FunctionInfo, passes: Passes) -> Safety
     if not all(computes(model, function, each) for each in passes.names.values()):
         return None
     calls = (each for whole in passes.expressions for each in subtree(whole) if isinstance(each, ast.Call))
-    if any(last_name(each.func) in _READ for each in calls):
+    if any(last_name(each.func) in _READ or _is_sized_by_data(each) for each in calls):
         return None
     return None if None in grades else worst(grades)
+
+
+def _is_sized_by_data(call: ast.Call) -> bool:
+    """Whether the size of what a call gives is in the data, which is another wait: `x.nonzero()`, `torch.where(x)`."""
+    name = last_name(call.func)
+    return len(call.args) == 1 if name == "where" else name in torch_api.SIZED_BY_DATA
 
 
 def _clause_twice(model: Model, function: FunctionInfo, clause: Clause) -> Safety | None:
