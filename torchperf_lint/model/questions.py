@@ -208,9 +208,9 @@ class Model(SiteModel):
         hidden = scope.bound_around(self.ast_of(site.node), statement)
         while function is not None:
             env = self._inference.frame(function).env
-            for name in sorted(env, key=lambda name: (name != ref, name)):
-                value = env[name]
-                if value.kind is not Kind.LIBRARY or value.ref != ref or name in hidden or not name.isidentifier():
+            named = [name for name, value in env.items() if value.ref == ref and value.kind is Kind.LIBRARY]
+            for name in sorted(named, key=lambda name: (name != ref, name)):
+                if name in hidden or not name.isidentifier():
                     continue
                 if scope.imported_by_then(name, statement, function, self._index):
                     return name

@@ -30,9 +30,9 @@ _BETWEEN = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 def items_of_display(model: Model, read: HostRead) -> Fix | NoFix:
     """`tuple(_items([f(x), g(x)]))` for `f(x).item(), g(x).item()`, and the same for lists and dicts of reads alone."""
     display, reads = _display_of(model, read)
-    torch, tree = model.name_of("torch", read.site), read.site.tree
     if display is None or len(reads) < 2 or any(each.reader != "item" or each.unfixed for each in reads):
         return NoFix.FORM
+    torch, tree = model.name_of("torch", read.site), read.site.tree
     meaning, function = model.ast_of(display), model.function_of(read.site)
     if meaning is None or any(isinstance(each, _BETWEEN) for each in subtree(meaning)):
         return NoFix.FORM
