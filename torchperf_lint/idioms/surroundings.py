@@ -55,6 +55,13 @@ def may_be_tensor(value: Value) -> bool:
     return value.kind is Kind.TENSOR or (value.kind is Kind.PYTREE and value.ref != WHOLE_BATCH)
 
 
+def statement_around(function: FunctionInfo, node: ast.AST) -> ast.stmt:
+    """The statement of a function that an expression is a part of."""
+    while not isinstance(node, ast.stmt):
+        node = function.parents[node]
+    return node
+
+
 def step_counter(model: Model, site: Site) -> str | None:
     """The name that counts the passes of the batch loop around the site (`for i, batch in enumerate(...)`)."""
     hot_path = model.hot_path(site)

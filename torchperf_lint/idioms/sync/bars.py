@@ -51,17 +51,10 @@ def _shows(model: Model, function: FunctionInfo, site: Site, hot_path: HotPath) 
         uses = model.uses(own.target.id, site, hot_path).of("load")
         starts = {use.start for use in uses if use.inside and not use.sampled}
         taken = [node for node in function.parents if isinstance(node, ast.Name) and node.id == own.target.id]
-        found = [
-            _statement(function, node) for node in taken if model.source.offset(node.lineno, node.col_offset) in starts
-        ]
+        seen = [node for node in taken if model.source.offset(node.lineno, node.col_offset) in starts]
+        found = [surroundings.statement_around(function, node) for node in seen]
     is_bar = all(_is_show(model, function, each) for each in found)
     return list(dict.fromkeys(found)) if is_bar else []
-
-
-def _statement(function: FunctionInfo, node: ast.AST) -> ast.stmt:
-    while not isinstance(node, ast.stmt):
-        node = function.parents[node]
-    return node
 
 
 def _is_show(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool:

@@ -146,9 +146,8 @@ def _filled_by_name(model: Model, site: Site, copied: cst.Call) -> _Filling | No
     first = place.before[made[0]].lineno if made else statement.lineno
     if any(each.lineno < first for each in before):
         return None  # the copy of an earlier pass may be meant
-    holder = around = function.parents[behind[0]]
-    while not isinstance(around, ast.stmt):
-        around = function.parents[around]
+    holder = function.parents[behind[0]]
+    around = surroundings.statement_around(function, holder)
     below = (each for later in place.block[place.position + 1 :] for each in subtree(later))
     if not isinstance(holder, (ast.Call, ast.AugAssign)) or around not in below:
         return None

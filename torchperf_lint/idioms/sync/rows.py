@@ -14,7 +14,6 @@ from torchperf_lint.idioms.sync.walks import (
     is_left_alone,
     is_never_written,
     loads_in,
-    statement_of,
     walk_instead,
     walk_that_binds,
     walked,
@@ -216,7 +215,7 @@ def _by_count(model: Model, function: FunctionInfo, rows: Rows, chain: tuple[str
     assert isinstance(rows.row, ast.Subscript)
     statement, tensor = rows.before[0], ast.unparse(rows.tensor)
     _, whole = _chain(function, rows.row)
-    at = model.site_at(whole, statement_of(function, whole))
+    at = model.site_at(whole, surroundings.statement_around(function, whole))
     if at is None or surroundings.is_spelled_out(model, at):
         return NoFix.NO_ROOM
     if not all(map(model.keeps_builtin, _COUNTS)) or not is_bound_before(model, function, tensor, statement):

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Fix, NoFix
-from torchperf_lint.idioms import evaluating, placing
+from torchperf_lint.idioms import evaluating, placing, surroundings
 from torchperf_lint.idioms.scripting import is_scripted, may_be_scripted
 from torchperf_lint.idioms.transfer import pinned_copies
 from torchperf_lint.idioms.transfer.uploads import makes_on_device
@@ -41,8 +41,8 @@ def sent_once(model: Model, indexed: Indexed) -> Fix | NoFix:
     ):
         return NoFix.USED_OTHERWISE
     first = taken[0]
-    owner, statement = function.parents[first], _statement(function, first)
-    made = model.place_of(_statement(function, stores[0]))
+    owner, statement = function.parents[first], surroundings.statement_around(function, first)
+    made = model.place_of(surroundings.statement_around(function, stores[0]))
     if not isinstance(owner, ast.Subscript) or statement not in made.block[made.position + 1 :]:
         return NoFix.FORM
     site = model.site_at(owner, statement) if isinstance(statement, _SIMPLE) else None
@@ -84,9 +84,3 @@ def _is_index(model: Model, function: FunctionInfo, use: ast.Name) -> bool:
         return False
     held = model.value_in(function, parent.value)
     return held.holds_tensors and held.device.on_accelerator
-
-
-def _statement(function: FunctionInfo, node: ast.AST) -> ast.stmt:
-    while not isinstance(node, ast.stmt):
-        node = function.parents[node]
-    return node

@@ -14,7 +14,6 @@ from torchperf_lint.idioms.sync.walks import (
     is_left_alone,
     loads_in,
     may_be_written,
-    statement_of,
     walk_that_binds,
     walked,
 )
@@ -118,7 +117,7 @@ def _by_index(model: Model, function: FunctionInfo, node: ast.expr) -> Fix | Non
         ("bounds before the loop", statement, ast.unparse(node.value)),
         lambda: surroundings.new_name(model, function, f"{last_name(node.value)}_numbers"),
     )
-    at = model.site_at(node, statement_of(function, node))
+    at = model.site_at(node, surroundings.statement_around(function, node))
     if at is None:
         return None
     changed = edits.together(

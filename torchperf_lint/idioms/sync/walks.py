@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, TypeAlias
 
 from torchperf_lint.idioms import effects, writes
-from torchperf_lint.idioms.surroundings import is_spelled_out
+from torchperf_lint.idioms.surroundings import is_spelled_out, statement_around
 from torchperf_lint.idioms.sync.element_loops import is_own
 from torchperf_lint.model.handles import dotted, last_name, names_in
 from torchperf_lint.syntax import edits
@@ -77,19 +77,12 @@ def around(function: FunctionInfo, walk: Walk) -> tuple[ast.stmt, ast.AST] | Non
     display = function.parents.get(walk)
     if not isinstance(display, _COMPREHENSIONS) or display.generators[0] is not walk or walk.is_async:
         return None
-    statement = statement_of(function, display)
+    statement = statement_around(function, display)
     above = function.parents[display]
     while isinstance(above, _PASSES_ON):  # not later, perhaps, or in each pass of another one
         above = function.parents[above]
     binds = any(isinstance(each, ast.NamedExpr) for each in subtree(statement))
     return (statement, display) if above is statement and isinstance(statement, _SIMPLE) and not binds else None
-
-
-def statement_of(function: FunctionInfo, node: ast.AST) -> ast.stmt:
-    """The statement that an expression is a part of."""
-    while not isinstance(node, ast.stmt):
-        node = function.parents[node]
-    return node
 
 
 def loads_in(function: FunctionInfo, name: ast.Name, repeated: ast.AST) -> list[ast.Name] | None:
@@ -166,7 +159,7 @@ def walk_instead(
     """Edits for a walk, and its statement, that go over `x<called>` and have the name in the place of these parts."""
     function = model.place_of(walk[1]).function
     walked_at = model.site_at(*walk)
-    places = [model.site_at(each, statement_of(function, each)) for each in wholes]
+    places = [model.site_at(each, statement_around(function, each)) for each in wholes]
     if walked_at is None or any(each is None or is_spelled_out(model, each) for each in places):
         return None
     return edits.together(
