@@ -1,4 +1,4 @@
-"""Options that stay off: arguments that are False by default, and that no code of the project sets."""
+"""The `non_blocking` of moves: options that no code of the project sets, and moves beside others that set it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because, Unproven
 from torchperf_lint.idioms.arguments import passed
+from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.model import bounds
+from torchperf_lint.model.domain.values import Origin
 from torchperf_lint.model.handles import ClassInfo, dotted, last_name
 from torchperf_lint.syntax import cst, shape
 
@@ -30,6 +32,24 @@ def waits_by_default(model: Model, move: Move) -> tuple[Because, ...] | None:
         return None
     row, path = search.defaults[0]
     return (Unproven(row, f"`{ast.unparse(node)}` is off by default, and nothing in the project sets it", path),)
+
+
+def does_not_wait_beside(model: Model, move: Move) -> bool:
+    """Whether the function sends another part of a batch to the same device by `non_blocking=True` already."""
+    function = model.function_of(move.site)
+    return move.device is not None and any(
+        each.site is not move.site
+        and each.device is not None
+        and model.text(each.device) == model.text(move.device)
+        and model.function_of(each.site) is function
+        and any(shape.is_literal(item.value, "True") for item in each.call.args if _is_non_blocking(item))
+        and model.value(each.moved).origin is Origin.BATCH
+        for each in hot_moves(model)
+    )
+
+
+def _is_non_blocking(argument: cst.Arg) -> bool:
+    return argument.keyword is not None and argument.keyword.value == "non_blocking"
 
 
 _MOVES = frozenset({"to", "cuda", "copy_"})

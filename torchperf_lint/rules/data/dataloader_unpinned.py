@@ -6,20 +6,16 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, Loss, NoFix, Safety, Severity
-from torchperf_lint.idioms import habits
 from torchperf_lint.idioms.arguments import given
-from torchperf_lint.idioms.data.copied import written_while_copied
+from torchperf_lint.idioms.data.pinning import argument, pin
 from torchperf_lint.idioms.data.workers import none_by_default
 from torchperf_lint.knowledge import loading, torch_api
-from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_lint.idioms.arguments import Given
-    from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.handles import Route, Samples
+    from torchperf_lint.model import Model
 
 
 @rule(
@@ -39,8 +35,7 @@ if TYPE_CHECKING:
 def dataloader_unpinned(model: Model) -> Iterator[Finding]:
     """Loaders whose batches go to an accelerator, and the Trainer's `dataloader_pin_memory=False`."""
     for site in model.calls(*torch_api.LOADERS):
-        ref = model.value(site.node.func).ref or ""
-        pinned = given(model, site.node, "pin_memory", loading.position(ref, "pin_memory"))
+        pinned = argument(model, site)
         if pinned is None or not (pinned.absent or pinned.is_constant(False)) or model.in_test(site):
             continue
         samples = model.loader_samples(site)
@@ -53,40 +48,9 @@ def dataloader_unpinned(model: Model) -> Iterator[Finding]:
             minor = samples.made_up
             if minor is None and samples.in_memory:
                 minor = Because(site.rows[0], "the samples lie in memory, so that a batch is made at once")
-            yield Finding(site, route.because, _pin(model, site, pinned, route, samples), fields, minor)
+            yield Finding(site, route.because, pin(model, site, pinned, route, samples), fields, minor)
     if not model.runs_elsewhere:
         yield from _trainers(model)
-
-
-def _pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples) -> Fix | NoFix:
-    """SAFE only where the dataset is shown to hold no device tensors, because pinning them raises."""
-    torch = model.name_of("torch", site)
-    asks = torch is not None
-    value = f"{torch}.cuda.is_available()" if asks and not route.certain else "True"
-    ref = model.value(site.node.func).ref or ""
-    batch_size = given(model, site.node, "batch_size", loading.position(ref, "batch_size"))
-    # Without batching the loader yields the dataset's own tensors, and pinning replaces them by copies.
-    batched = batch_size is not None and (batch_size.absent or not _is_none(batch_size))
-    files = (route.file, *samples.files)
-    # Not every release can pin a sparse tensor.
-    dense = not habits.names_sparse(files)
-    # Older releases of torch yield a list where the collate function returned a tuple.
-    collate = given(model, site.node, "collate_fn", loading.position(ref, "collate_fn"))
-    same_type = (collate is not None and collate.absent) or not habits.tells_tuples(files)
-    safe = pinned.absent and samples.on_host is True and batched and dense and same_type and (asks or route.certain)
-    safe = safe and not written_while_copied(model, site)
-    title = "pin the batches, so that they are copied straight from where they lie"
-    if pinned.node is not None:
-        edit = edits.replace(site.tree, pinned.node, value)
-        return NoFix.NO_ROOM if edit is None else Fix(title, Safety.UNSAFE, (edit,))
-    if not pinned.absent:
-        return NoFix.FORM
-    added = edits.add_argument(site.tree, site.node, f"pin_memory={value}")
-    return NoFix.NO_ROOM if added is None else Fix(title, Safety.SAFE if safe else Safety.UNSAFE, added)
-
-
-def _is_none(argument: Given) -> bool:
-    return argument.value is not None and argument.value.kind is Kind.NONE
 
 
 def _trainers(model: Model) -> Iterator[Finding]:

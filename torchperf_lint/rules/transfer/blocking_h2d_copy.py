@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
+from torchperf_lint.idioms.data.pinning import pinned_too
+from torchperf_lint.idioms.scripting import is_perhaps_scripted
 from torchperf_lint.idioms.transfer import pinned_copies
 from torchperf_lint.idioms.transfer.host_data import copies_host_data
-from torchperf_lint.idioms.transfer.options import waits_by_default
+from torchperf_lint.idioms.transfer.options import does_not_wait_beside, waits_by_default
 from torchperf_lint.idioms.transfer.roundtrips import comes_from_there
 from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.idioms.transfer.written_there import hot_uploads
@@ -76,10 +78,7 @@ def _best(fix: Fix | NoFix, copy: Fix | NoFix) -> Fix | NoFix:
 
 
 def _do_not_wait(model: Model, move: Move) -> Fix | NoFix:
-    """Add `non_blocking=True`."""
-    changed = edits.add_argument(move.site.tree, move.call, "non_blocking=True")
-    if changed is None:
-        return NoFix.NO_ROOM
+    """Add `non_blocking=True`, or what is true on a machine with CUDA alone."""
     if model.value(move.moved).origin is not Origin.BATCH:
         return NoFix.NOT_PINNED  # the driver stages strided or newly allocated memory, even from a pinned batch
     if is_written_after(model, move.site, move.moved):
@@ -87,10 +86,21 @@ def _do_not_wait(model: Model, move: Move) -> Fix | NoFix:
     safe = (
         _takes_the_argument(model, move)
         and _casts_alike(model, move)
-        and model.is_cuda(model.value(move.call).device)  # copies to Apple's devices would read freed memory
         and not host_batch_written_after(model, move.site)
         and not host_batch_written_by_callers(model, move.site)
+        and not pinned_copies.rests_on_waits(model)
     )
+    asked, pinned = "True", None
+    if safe and not model.is_cuda(model.value(move.call).device) and not does_not_wait_beside(model, move):
+        torch = model.name_of("torch", move.site)
+        if torch is not None and not is_perhaps_scripted(model, move.site):
+            pinned = pinned_too(model, model.value(move.moved))
+        safe = pinned is not None
+        if safe:  # copies to Apple's devices would read freed memory
+            asked = f"{torch}.cuda.is_available()"
+    changed = edits.together(edits.add_argument(move.site.tree, move.call, f"non_blocking={asked}"), pinned or ())
+    if changed is None:
+        return NoFix.NO_ROOM
     grade = Safety.SAFE if safe else Safety.SHOWN if _may_raise(model, move) else Safety.UNSAFE
     return Fix("copy without waiting", grade, changed)
 
