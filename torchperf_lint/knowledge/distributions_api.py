@@ -55,7 +55,10 @@ WRAPPERS = frozenset({"TransformedDistribution", "MixtureSameFamily"})
 INDEPENDENT = frozenset({"torch.distributions.Independent", "torch.distributions.independent.Independent"})
 """It asks the distribution that it wraps for everything, and adds up."""
 
-FAMILIES = frozenset({*CHECKED, *INDEPENDENT, *(f"torch.distributions.{name}" for name in WRAPPERS)})
+BASE = "torch.distributions.Distribution"
+"""What all of them are."""
+
+FAMILIES = frozenset({*CHECKED, *INDEPENDENT, BASE, *(f"torch.distributions.{name}" for name in WRAPPERS)})
 """All classes by their qualified names."""
 
 SETTINGS = frozenset({"validate_args", "total_count", "temperature"})

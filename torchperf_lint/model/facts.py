@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.model.frequency.entry_points import OwnEntries, own_entries
 from torchperf_lint.model.project.parts import Parts
-from torchperf_lint.model.syntax.backward import names_sent_backward, terms_sent_backward
+from torchperf_lint.model.syntax.backward import names_sent_backward, tensors_sent_backward, terms_sent_backward
 from torchperf_lint.model.values.host_uses import may_have_other_arrays, shown_on_host
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class _Facts:
         if fact == "other arrays":
             return str(may_have_other_arrays(index))
         if fact == "backward":
-            return repr([sorted(names_sent_backward(index.module)), sorted(terms_sent_backward(index.module))])
+            asked = (names_sent_backward, terms_sent_backward, tensors_sent_backward)
+            return repr([sorted(each(index.module)) for each in asked])
         if fact == "loops":
             return self._entries_of(index, texts).loops_by
         if fact == "entry" and texts:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
+from torchperf_lint.idioms.sync.host_numbers import is_host_number
 from torchperf_lint.knowledge.torch_api import METADATA_ATTRIBUTES
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import dotted
@@ -61,7 +63,7 @@ def _written_by(model: Model, method: FunctionInfo, path: str) -> Iterator[tuple
             whole, parent = parent, method.parents.get(parent)
         if isinstance(getattr(whole, "ctx", None), ast.Store):
             value = parent.value if isinstance(parent, (ast.Assign, ast.AugAssign)) else None
-            is_number = value is not None and home.value_in(method, value).kind is Kind.NUMBER
+            is_number = value is not None and is_host_number(value, functools.partial(home.value_in, method))
             yield node.lineno, is_number and (whole is not node or isinstance(parent, ast.AugAssign))
             continue
         call = method.parents.get(parent) if isinstance(parent, ast.Attribute) else None

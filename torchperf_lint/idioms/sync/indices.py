@@ -10,6 +10,7 @@ from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import evaluating, surroundings
 from torchperf_lint.idioms.layout import has_own_elements, is_written_through
 from torchperf_lint.idioms.scripting import may_be_scripted
+from torchperf_lint.idioms.sync.host_numbers import is_host_number
 from torchperf_lint.idioms.sync.indexing import Use
 from torchperf_lint.idioms.sync.places import may_be_number
 from torchperf_lint.idioms.sync.sizes import is_length
@@ -243,7 +244,7 @@ def _writes_alike(model: Model, indexed: Indexed) -> bool:
 def _takes_a_number(indexed: Indexed) -> bool:
     """Whether a number is written: the text of a tensor does not tell in whose memory it lies."""
     written = indexed.use is not Use.READ and indexed.given is not None
-    return written and indexed.given is not None and indexed.value(indexed.given).kind is Kind.NUMBER
+    return written and indexed.given is not None and is_host_number(indexed.given, indexed.value)
 
 
 def _may_overlap(indexed: Indexed) -> bool:

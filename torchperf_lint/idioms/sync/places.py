@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.idioms.sync.host_numbers import is_host_number
 from torchperf_lint.idioms.sync.indexing import Use, hot_subscripts, parts_of
 from torchperf_lint.idioms.sync.shown import is_part_shown
 from torchperf_lint.knowledge.conventions import CRITERION_NAMES
@@ -201,7 +202,8 @@ def _counts_up(model: Model, indexed: Indexed, part: ast.expr) -> bool:
 
 def _by_number(indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | None:
     """Whether a number is written to one element, or through integers on the device."""
-    if indexed.use is not Use.WRITTEN or indexed.given is None or indexed.value(indexed.given).kind is not Kind.NUMBER:
+    given = indexed.given if indexed.use is Use.WRITTEN else None
+    if given is None or not is_host_number(given, indexed.value):
         return None
     held, index = indexed.value(indexed.node.value), indexed.value(indexed.parts[0])
     if len(indexed.parts) > 1:
@@ -211,7 +213,7 @@ def _by_number(indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | 
         is_element = held.vector is True and index.kind is Kind.NUMBER and not isinstance(indexed.parts[0], ast.Slice)
         is_tuple = index.ref == "tuple" and all(map(_is_device_row, _items(index)))
         writes = is_element or is_tuple or _is_device_row(index)
-    return ("number", indexed.given, held.because) if writes else None
+    return ("number", given, held.because) if writes else None
 
 
 def _is_plain_part(indexed: Indexed, part: ast.expr) -> bool:

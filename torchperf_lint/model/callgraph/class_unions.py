@@ -53,7 +53,7 @@ def may_mean(
     """Whether the receiver's method of the function's name is the function, for one of the receiver's classes."""
     for cls in receiver.among:
         if isinstance(cls, Registry):
-            if _is_registered(inference, cls, function):
+            if is_registered(inference, cls, function):
                 return True
             continue
         method = inference.method(cls, function.name)
@@ -62,7 +62,7 @@ def may_mean(
     return False
 
 
-def _is_registered(inference: ValueQuestions, registry: Registry, function: FunctionInfo) -> bool:
+def is_registered(inference: ValueQuestions, registry: Registry, function: FunctionInfo) -> bool:
     """Whether the function is a method of a class in the registry, or is inherited by such a class."""
     program, cls = inference.program, function.cls
     if program is None or cls is None:

@@ -10,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.common_names import COMMON_METHODS, DELEGATED_STEPS
-from torchperf_lint.model.domain.values import Device, Kind
+from torchperf_lint.model.domain.values import Device, Kind, Registry
 from torchperf_lint.model.project.exports import LibraryName
 from torchperf_lint.model.syntax.index import dotted
 
@@ -33,6 +33,8 @@ def may_mean(inference: ValueQuestions, record: CallRecord, function: FunctionIn
     callee, receiver = home.parts(record, func, func.value)
     if callee.function is not None:
         return receiver.created is None and overrides(inference, function, callee.function)
+    if receiver.among:
+        return receiver.created is None and _overridden(inference, receiver, function) is not None
     if not is_telling(function, record.function) or topmost(inference, function, record.function) is None:
         return False
     if not _is_open(inference, receiver, cls):
@@ -66,6 +68,13 @@ def overrides(inference: ValueQuestions, function: FunctionInfo, other: Function
     if function.cls is None or other.cls is None or function is other or function.name != other.name:
         return False
     return other.cls in inference.lineage(function.cls)
+
+
+def _overridden(inference: ValueQuestions, receiver: Value, function: FunctionInfo) -> FunctionInfo | None:
+    """The method of one of the receiver's classes that the function overrides."""
+    classes = [each for each in receiver.among if not isinstance(each, Registry)]
+    found = (inference.method(each, function.name) for each in classes)
+    return next((each for each in found if each is not None and overrides(inference, function, each)), None)
 
 
 def is_telling(function: FunctionInfo, caller: FunctionInfo | None = None) -> bool:
@@ -126,7 +135,11 @@ def says(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) 
     if any(flow.record is record and flow.is_guess for flow in inference.flows(function)):
         return f"{start} it calls a method that is looked up by a name like this"
     home = inference.home(record.function.index)
-    callee = home.parts(record, record.call.func)[0].function
+    func = record.call.func
+    callee: FunctionInfo | None = None
+    if isinstance(func, ast.Attribute):
+        called, receiver = home.parts(record, func, func.value)
+        callee = called.function or _overridden(inference, receiver, function)
     if callee is not None and callee.cls is not None:
         return f"{start} it overrides `{callee.cls.name}.{callee.name}`, which this calls"
     top = topmost(inference, function, record.function)

@@ -52,13 +52,21 @@ def _trains(function: FunctionInfo) -> bool:
 
 
 def _takes_one_step(function: FunctionInfo) -> bool:
-    taken = function.parameter_names[function.self_name is not None :]
     arguments = function.arguments
-    if arguments is None or function.is_lambda or function.is_generator or roles.ONE_STEP_ALONE.search(function.name):
+    taken = function.parameter_names[function.self_name is not None :]
+    has_any = arguments is not None and bool(taken or arguments.vararg or arguments.kwarg)
+    return has_any and takes_a_step(function)
+
+
+def takes_a_step(function: FunctionInfo) -> bool:
+    """Whether the function's own statements go backward and take a step of an optimizer, in none of its loops."""
+    return function.note(("takes a step", function), lambda: _goes_backward_and_steps(function))
+
+
+def _goes_backward_and_steps(function: FunctionInfo) -> bool:
+    if function.is_module or function.is_lambda or function.is_generator or roles.ONE_STEP_ALONE.search(function.name):
         return False
-    if not (taken or arguments.vararg or arguments.kwarg):
-        return False
-    index, given = function.index, (function.self_name, *taken)
+    index, given = function.index, function.parameter_names
 
     def once(record: CallRecord) -> bool:
         return record.function is function and not index.places[record.statement].loops()

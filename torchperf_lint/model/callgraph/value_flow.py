@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge.containers import FILL
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import calling, hierarchy, implicit, reaching, trees
+from torchperf_lint.model.callgraph import calling, class_unions, hierarchy, implicit, reaching, trees
 from torchperf_lint.model.callgraph.dispatch import Lookups
 from torchperf_lint.model.domain.accelerator_tests import arm_on_accelerator
 from torchperf_lint.model.domain.flows import Flow, Handing, still_handed
 from torchperf_lint.model.domain.grades import Grade
-from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.domain.values import Kind, Registry
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, last_name
 
 if TYPE_CHECKING:
@@ -353,7 +353,10 @@ class _Search:
             return False
         value = self.inference.home(index).seen_alone(owner, node)
         classes = [value.cls, *value.among]
-        return any(isinstance(each, ClassInfo) and self._are_related(each, cls) for each in classes)
+        return any(isinstance(each, ClassInfo) and self._are_related(each, cls) for each in classes) or any(
+            isinstance(each, Registry) and class_unions.is_registered(self.inference, each, self.function)
+            for each in value.among
+        )
 
     def _are_related(self, one: ClassInfo, other: ClassInfo) -> bool:
         return one in self.inference.lineage(other) or other in self.inference.lineage(one)

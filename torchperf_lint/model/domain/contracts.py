@@ -32,3 +32,7 @@ class Contract(NamedTuple):
     def places(self, name: str) -> bool:
         """Whether the tensors of this parameter are on the device."""
         return self.device.on_accelerator and (self.all_tensors or name in self.tensors)
+
+    def gives_batch(self, name: str) -> bool:
+        """Whether the framework is known to give this parameter a batch as a loader made it."""
+        return self.device is Device.UNKNOWN and name in self.tensors and not self.is_likely

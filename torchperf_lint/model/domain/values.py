@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from torchperf_lint.knowledge import distributions_api
 from torchperf_lint.model import bounds
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def join(left: Value, right: Value, lean: bool = False) -> Value:
         _join_origins(left, right),
         _join_optional(left.element, right.element, lean),
         _join_items(left.items, right.items, lean),
-        _same(left.ref, right.ref),
+        _join_refs(left, right),
         left.function if left.function is right.function else None,
         left.cls if left.cls is right.cls else None,
         _same(left.constant, right.constant) if type(left.constant) is type(right.constant) else None,
@@ -309,6 +310,14 @@ def join_all(values: Iterable[Value]) -> Value:
 
 def _same(left: _T | None, right: _T | None) -> _T | None:
     return left if left == right else None
+
+
+def _join_refs(left: Value, right: Value) -> str | None:
+    """What both are: two distributions of torch of different families are distributions still."""
+    if left.ref == right.ref:
+        return left.ref
+    are_distributions = all((each.ref or "").startswith("torch.distributions.") for each in (left, right))
+    return distributions_api.BASE if left.kind is Kind.INSTANCE and are_distributions else None
 
 
 def _join_origins(left: Value, right: Value) -> Origin | None:

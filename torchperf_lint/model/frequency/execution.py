@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because, Unproven
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import calling, hierarchy, possible_calls
+from torchperf_lint.model.callgraph import calling, hierarchy, possible_calls, roles
 from torchperf_lint.model.domain.flows import PossibleCall, still_handed
 from torchperf_lint.model.domain.frequency import Frequency, HotPath, LoopKind, names_evaluation
 from torchperf_lint.model.domain.grades import Grade
@@ -19,6 +19,7 @@ from torchperf_lint.model.frequency.leaving import jump_at_end, leaves_but_for_e
 from torchperf_lint.model.frequency.sampling_guards import (
     bindings_in,
     is_sampling_guard,
+    names_long_period,
     tests_around,
     waits_for_interval,
     warns,
@@ -312,8 +313,12 @@ class ExecutionFrequency:
                 record, says, handed = call
                 there = self.home(record.function)
                 caller, hot_path, inferring = there.caller(record), None, None
+                # Whatever is rare about the call, each training step makes it.
+                is_trained = roles.takes_a_step(current) and not names_long_period(
+                    record.function.place_of(record.statement)
+                )
                 if there.entry_points.may_be_hot(record.statement):
-                    in_function = None if caller.is_lambda else there.of_call(record, ignore_sampling)
+                    in_function = None if caller.is_lambda else there.of_call(record, ignore_sampling or is_trained)
                     hot_path = _AS_THE_FUNCTION if caller.is_lambda else in_function
                     if inferred is None and in_function in (None, _AS_THE_FUNCTION) and not caller.is_lambda:
                         inferring = there.within(record.statement, ignore_sampling, infers=True)
@@ -337,7 +342,7 @@ class ExecutionFrequency:
                 elif not is_proven:
                     unproven.append((way_here, call))
                     continue
-                if not ignore_sampling and there.guarded_in_expression(record.statement, record.node):
+                if not (ignore_sampling or is_trained) and there.guarded_in_expression(record.statement, record.node):
                     continue
                 is_own = plain is not None and calls_own_method(plain.call.func, plain.function)
                 if plain is not None and not is_own and any(self._is_never_so(each, plain) for each in asked_of_object):

@@ -269,13 +269,15 @@ class Loops:
     def _steps_around(self, branch: ast.If, function: FunctionInfo) -> tuple[bool, bool]:
         """Whether training steps of the pass are in the body of a branch, and whether others are elsewhere."""
         around = next(iter(self.enclosing(branch)), None)
-        calls = [record for record, loop in self._training_calls(function) if loop is around]
-        inside = [
-            any(place.parent is branch and place.field == "body" for place in record.place.outwards())
-            for record in calls
-            if not self._takes_step(record, function)
-        ]
-        return True in inside, False in inside
+        trains = trains_elsewhere = False
+        for record, loop in self._training_calls(function):
+            if self._takes_step(record, function):
+                continue
+            if any(place.parent is branch and place.field == "body" for place in record.place.outwards()):
+                trains = True  # also in a loop of the branch, which makes up for the other passes
+            elif loop is around:
+                trains_elsewhere = True
+        return trains, trains_elsewhere
 
     def _names_of_steps(self) -> frozenset[str]:
         """Names of functions that call `backward`: those in this file, and those anywhere that this file calls."""

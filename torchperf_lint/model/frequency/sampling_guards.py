@@ -18,7 +18,7 @@ from torchperf_lint.syntax.tree import COMPREHENSIONS, children, subtree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import FunctionInfo, Place
 
 _CONTAINERS = frozenset("dict list set deque OrderedDict Counter".split())
 _CLOCKS = frozenset({"time", "perf_counter", "monotonic", "process_time", "now"})
@@ -170,6 +170,16 @@ def names_turn(test: ast.expr) -> bool:
         return 1 < period.value <= _SHORT_PERIOD
     name = period.value if isinstance(period, ast.Constant) else dotted(period)
     return isinstance(name, str) and _TURN.search(name.rpartition(".")[2]) is not None
+
+
+def names_long_period(place: Place) -> bool:
+    """Whether a test around a statement in its function has a large number: `if step % 5000 == 0`."""
+    tests = (each.parent.test for each in place.outwards() if isinstance(each.parent, ast.If))
+    return any(
+        isinstance(node, ast.Constant) and type(node.value) is int and node.value > _SHORT_PERIOD
+        for test in tests
+        for node in subtree(test)
+    )
 
 
 def _asks_for_short_period(test: ast.expr) -> bool:

@@ -18,6 +18,13 @@ _METHODS = frozenset({"backward", "scale", "manual_backward"})
 _KEEP_PLACE = frozenset("abs clamp exp float flatten log mean neg pow reshape sqrt square squeeze sum view".split())
 _LOSS = re.compile(r"^(?:\w+_)?loss$")
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+_COMPARES = re.compile(
+    r"(?:^|\.)(?:mse|l1|smooth_l1|huber|binary_cross_entropy|poisson_nll|gaussian_nll|hinge|cosine_embedding)_loss$"
+    r"|(?:^|\.)(?:binary_cross_entropy|binary_cross_entropy_with_logits|cross_entropy|nll_loss|kl_div)$"
+)
+"""Functions of `torch.nn.functional` whose first two arguments lie on one device."""
+_OF_TENSORS = frozenset({"mean", "sum", "min", "max", "minimum", "maximum", "abs", "exp", "log", "clamp", "square"})
+"""Functions of torch that are called for a tensor, or two of one device."""
 _TRAINING_STEPS = frozenset({"training_step", "training_step_end"})
 """Methods whose loss a framework sends backward: Lightning's, which others have taken over."""
 
@@ -139,15 +146,25 @@ def _paths(nodes: Iterator[ast.expr]) -> Iterator[str]:
     yield from filter(None, map(dotted, nodes))
 
 
-def _joined(function: FunctionInfo) -> set[str]:
+def tensors_sent_backward(function: FunctionInfo) -> frozenset[str]:
+    """Those of them that are surely tensors: a loss function compares them, or one of their methods is called."""
+    return _known(function, "backward tensors", lambda: frozenset(_joined(function, only_compared=True)))
+
+
+def _joined(function: FunctionInfo, only_compared: bool = False) -> set[str]:
     pending = list(_sent(function))
     if not pending:
         return set()
+    compared: set[str] = set()
     assigned: dict[str, list[ast.expr]] = {}
     for node in function.nodes:
         if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and node.value is not None:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 assigned.setdefault(dotted(target) or "", []).append(node.value)
+    for record in function.calls_made:
+        func = record.call.func
+        if isinstance(func, ast.Attribute) and func.attr == "append":
+            assigned.setdefault(dotted(func.value) or "", []).extend(record.call.args)
     found: set[str] = set()
     while pending:
         node = pending.pop()
@@ -156,12 +173,32 @@ def _joined(function: FunctionInfo) -> set[str]:
             if path not in found:
                 found.add(path)
                 pending += assigned.get(path, ())
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+            pending.append(node.left)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC):
             pending += (node.left, node.right)
         elif isinstance(node, ast.UnaryOp):
             pending.append(node.operand)
         elif isinstance(node, ast.IfExp):
             pending += (node.body, node.orelse)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEP_PLACE:
-            pending.append(node.func.value)
+        elif isinstance(node, ast.Call):
+            if _COMPARES.search(dotted(node.func) or ""):
+                compared.update(filter(None, map(dotted, node.args[:2])))
+            pending += _operands(node)
+    if only_compared:
+        # A part of a loss that has these methods is no Python number.
+        called = (dotted(record.call.func) or "" for record in function.calls_made)
+        owners = {path.rpartition(".")[0] for path in called if path.endswith((".item", ".detach"))}
+        return compared | (found & owners)
     return found
+
+
+def _operands(call: ast.Call) -> list[ast.expr]:
+    """What lies where the result of a call does: `x` of `x.mean()`, `torch.mean(x)` and `sum(x)`, both of a loss."""
+    name = dotted(call.func) or ""
+    if name == "sum" or (name.startswith("torch.") and name.removeprefix("torch.") in _OF_TENSORS):
+        return [each for each in call.args[:2] if not isinstance(each, ast.Constant)]
+    if _COMPARES.search(name):
+        return [*call.args[:2]]
+    is_kept = isinstance(call.func, ast.Attribute) and call.func.attr in _KEEP_PLACE
+    return [call.func.value] if is_kept and isinstance(call.func, ast.Attribute) else []

@@ -12,7 +12,7 @@ from torchperf_lint.model.values.name_heuristics import conventional
 from torchperf_lint.syntax.parsing import parse_expression
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from torchperf_lint.model.domain.frames import Frame
     from torchperf_lint.model.domain.interfaces import ValueQuestions
@@ -84,9 +84,26 @@ def _declared_names(function: FunctionInfo) -> dict[str, ast.expr]:
 def _one_of(
     parts: Sequence[ast.expr], inference: ValueQuestions, frame: Frame | None, function: FunctionInfo | None
 ) -> Value | None:
-    """The value of a union: that of its only member besides None."""
-    named = [part for part in parts if not (isinstance(part, ast.Constant) and part.value is None)]
-    return annotated(named[0], inference, frame, function) if len(named) == 1 else None
+    """The value of a union: that of its only member besides None, or an object of one of its classes.
+
+    Lists and dicts of objects are left out: what has the attributes of the classes is none of them.
+    """
+    named = [part for part in _members(parts) if not (isinstance(part, ast.Constant) and part.value is None)]
+    if len(named) == 1:
+        return annotated(named[0], inference, frame, function)
+    known = [annotated(part, inference, frame, function) for part in named]
+    objects = [each for each in known if each is None or each.kind is not Kind.CONTAINER]
+    classes = [each.cls for each in objects if each is not None and each.kind is Kind.INSTANCE and each.cls is not None]
+    return Value(among=tuple(classes)) if classes and len(classes) == len(objects) else None
+
+
+def _members(parts: Sequence[ast.expr]) -> Iterator[ast.expr]:
+    """The members of a union that is written `A | B | C`."""
+    for part in parts:
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.BitOr):
+            yield from _members((part.left, part.right))
+        else:
+            yield part
 
 
 def _generic(

@@ -10,7 +10,7 @@ from torchperf_lint.knowledge import conventions, hooks, host_only, other_librar
 from torchperf_lint.model.callgraph import class_unions, registries
 from torchperf_lint.model.domain.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 from torchperf_lint.model.syntax.index import last_name
-from torchperf_lint.model.values import applying, arrays, distributions, host_uses, records
+from torchperf_lint.model.values import applying, arrays, distributions, host_uses, records, tree_movers
 from torchperf_lint.model.values.devices import HOST_DATA, as_device, moved, moved_object, named_device
 from torchperf_lint.model.values.iteration import tuple_of
 from torchperf_lint.model.values.library import half_shown, library_call
@@ -162,17 +162,7 @@ def named_mover(node: ast.Call, given: Value, arguments: list[Value], keywords: 
         device = next((device for device in named_devices if device is not None), None)
     if device is None or not device.on_accelerator:
         return given
-    return _placed_by(Moved(node.lineno, f"moved to the device by `{name}(...)`"), arguments[0], device)
-
-
-def _placed_by(step: Because, value: Value, device: Device) -> Value:
-    if value.kind is Kind.CONTAINER:
-        element = None if value.element is None else _placed_by(step, value.element, device)
-        return container(element, ref=value.ref or "list")
-    if value.kind is Kind.UNKNOWN:
-        value = BATCH
-    is_moved = value.holds_tensors or value.kind is Kind.MODULE
-    return value._replace(device=device, because=(step,)) if is_moved else UNKNOWN
+    return tree_movers.placed(Moved(node.lineno, f"moved to the device by `{name}(...)`"), arguments[0], device)
 
 
 def _handed_on(node: ast.Call, arguments: list[Value]) -> Value:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
-from torchperf_lint.model.domain.values import Device, Kind
+from torchperf_lint.model.domain.values import Device, Kind, Value
 from torchperf_lint.model.syntax.index import dotted, names_in
 from torchperf_lint.model.values.devices import as_device
 
-if TYPE_CHECKING:
-    from torchperf_lint.model.domain.values import Value
+
+def one_of(choice: ast.IfExp, left: Value, right: Value, lean: bool | None) -> Value | None:
+    """What is known of `left if test else right` beyond the join of both; None for nothing."""
+    if not lean and may_stay_on_host(choice, left, right):
+        return Value(Kind.DEVICE)
+    if Kind.NUMPY in (left.kind, right.kind) and is_cast(choice.body, choice.orelse):
+        return Value(Kind.NUMPY)
+    return _wrapped(choice, left, right)
 
 
 def selected(values: list[Value]) -> Value | None:
@@ -37,3 +42,13 @@ def is_cast(body: ast.expr, orelse: ast.expr) -> bool:
         if casts and isinstance(given, ast.Name) and dotted(cast.func.value) == given.id:  # type: ignore[attr-defined]
             return True
     return False
+
+
+def _wrapped(choice: ast.IfExp, left: Value, right: Value) -> Value | None:
+    """`f` of `wrap(f) if flag else f`: a wrapper of a function returns what it does. None for anything else."""
+    for call, alone, value in ((choice.body, choice.orelse, right), (choice.orelse, choice.body, left)):
+        if value.function is None or not isinstance(call, ast.Call) or not call.args:
+            continue
+        if dotted(call.args[0]) is not None and dotted(call.args[0]) == dotted(alone):
+            return value
+    return None

@@ -340,11 +340,7 @@ class Evaluator:
             chosen = accelerator_choice(left, right, self.because(node, "the accelerator is used when there is one"))
             if chosen is not None:
                 return chosen
-        elif choices.may_stay_on_host(node, left, right):
-            return Value(Kind.DEVICE)
-        if Kind.NUMPY in (left.kind, right.kind) and choices.is_cast(node.body, node.orelse):
-            return Value(Kind.NUMPY)
-        return join(left, right, lean)
+        return choices.one_of(node, left, right, lean) or join(left, right, lean)
 
     def _subscript(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.Subscript)

@@ -163,8 +163,7 @@ class ValueInference:
         if starred:
             return self.promise(function)
         returned = self.outcome(function, arguments, keywords, slices_of(function).of_results()).returned
-        is_open = returned == UNKNOWN or returned.kind is Kind.CONTAINER
-        return results.beyond(self, function, arguments, keywords, returned) if is_open else returned
+        return results.beyond(self, function, arguments, keywords, returned)
 
     def promise(self, function: FunctionInfo) -> Value:
         """What the function's annotation says that it returns."""

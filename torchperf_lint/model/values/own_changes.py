@@ -34,7 +34,10 @@ def joined(inference: ValueQuestions, cls: ClassInfo, stored: Sequence[tuple[Att
     stored = _without_empty(stored)
     changes = {store: _change_in(store) for store, _ in stored} if len(stored) > 1 else {}
     first = join_all(value for store, value in stored if changes.get(store) is None)
-    if not any(changes.values()) or not first.holds_tensors:
+    made = [change for change in changes.values() if change]
+    if made and first.among and all(isinstance(node, ast.Subscript) for change in made for node in change):
+        return first  # `self.agents = self.agents[0]`: an object, or the only one of a list
+    if not made or not first.holds_tensors:
         return join_all(value for _, value in stored)
     for store, value in stored:
         change = changes[store]

@@ -12,22 +12,18 @@ from torchperf_lint.model.callgraph import calling, hierarchy
 from torchperf_lint.model.domain.frequency import names_evaluation
 from torchperf_lint.model.domain.provenance import ByName
 from torchperf_lint.model.domain.values import (
-    NONE,
     NUMBER,
-    STRING,
     UNKNOWN,
     Device,
     Kind,
     Value,
     container,
     join_all,
-    text_names,
 )
 from torchperf_lint.model.syntax.arguments import is_of_class
 from torchperf_lint.model.syntax.index import last_name
-from torchperf_lint.model.values import records
+from torchperf_lint.model.values import parameter_defaults, records
 from torchperf_lint.model.values.annotations import annotated
-from torchperf_lint.model.values.devices import as_device
 from torchperf_lint.model.values.name_heuristics import BATCH, conventional
 from torchperf_lint.model.values.spreading import has_known_keys, is_starred, spread
 from torchperf_lint.model.values.tensors import element_of, element_of_mapping, holds_unknown, is_of_host, placed
@@ -75,6 +71,8 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
         if name not in wanted:
             continue
         value = _as_loader(name, by_calls.get(name, UNKNOWN))
+        if contract is not None and contract.gives_batch(name) and _is_on_device(value):
+            value = UNKNOWN  # the framework calls it as well, with a batch as it was loaded
         if (promises.get(name) or UNKNOWN).kind is Kind.INSTANCE and value.items is None:
             value = UNKNOWN
         if (promises.get(name) or UNKNOWN).ref == "dict" and value.kind is Kind.TENSOR:
@@ -106,7 +104,7 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
         if name not in defaults and not from_host and (there := inference.placed(function)):
             value = placed(value, there)
         if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN and not value.among:
-            value = _by_default(inference, function, name, defaults.get(name))
+            value = parameter_defaults.by_default(inference, function, name, defaults.get(name))
             if value.device.is_cuda and name in by_calls:
                 value = value._replace(device=Device.LIKELY)  # the callers pass something else
         if value.kind is Kind.UNKNOWN and name in conventions.DEVICE_NAMES and value.device is Device.UNKNOWN:
@@ -136,6 +134,11 @@ def _says_enough(inference: ValueQuestions, promised: Value | None) -> bool:
     if promised is None or promised.kind is not Kind.INSTANCE:
         return promised is not None and promised.kind is Kind.STRING
     return promised.cls is None or not records.declares_tensors(inference, promised.cls)
+
+
+def _is_on_device(value: Value) -> bool:
+    held = value.element if value.kind is Kind.CONTAINER else value
+    return held is not None and held.device.on_accelerator
 
 
 def _is_mere_attribute(value: Value) -> bool:
@@ -195,48 +198,6 @@ def _by_contract(
     step = Because(function.node.lineno, contract.says)  # type: ignore[union-attr]
     kind = value.kind if value.kind is Kind.TENSOR else Kind.PYTREE
     return value._replace(kind=kind, device=contract.device, because=(step,), origin=contract.origin_of(name))
-
-
-def _by_default(inference: ValueQuestions, function: FunctionInfo, name: str, default: ast.expr | None) -> Value:
-    if isinstance(default, ast.Constant):
-        if isinstance(default.value, (bool, int, float)):
-            return NUMBER
-        if isinstance(default.value, str) and name not in conventions.DEVICE_NAMES:
-            return STRING
-    place = _place_by_default(inference, function, default) if name in conventions.DEVICE_NAMES else None
-    if place is not None:
-        return Value(Kind.DEVICE, place.or_host())
-    elements = default.elts if isinstance(default, (ast.Tuple, ast.List)) else []
-    if elements and all(_literal(element).kind is Kind.NUMBER for element in elements):
-        return container(NUMBER, ref=type(default).__name__.lower())
-    return _called_by_default(inference, function, default)
-
-
-def _place_by_default(inference: ValueQuestions, function: FunctionInfo, default: ast.expr | None) -> Device | None:
-    """A parameter's device by default: `device="cuda"`, `device=torch.device("cuda")`, `device=DEVICE`."""
-    if isinstance(default, ast.Call) and last_name(default.func) == "device" and default.args:
-        default = default.args[0]
-    if isinstance(default, ast.Constant):
-        return (text_names(default.value) or Device.LIKELY) if isinstance(default.value, str) else None
-    place = as_device(_bound_outside(inference, function, default.id)) if isinstance(default, ast.Name) else None
-    return place if place is not None and place.is_cuda else None
-
-
-def _bound_outside(inference: ValueQuestions, function: FunctionInfo, name: str) -> Value:
-    """The value of a name where the function is defined."""
-    outer, value = function.outer, None
-    while outer is not None and value is None:
-        value = inference.at_end(outer, name)
-        outer = outer.outer
-    return value or inference.names.late(name) or UNKNOWN
-
-
-def _called_by_default(inference: ValueQuestions, function: FunctionInfo, default: ast.expr | None) -> Value:
-    """A parameter's default that is a function or class of the program: `def fit(batches, prepare=to_device)`."""
-    if not isinstance(default, ast.Name):
-        return UNKNOWN
-    value = _bound_outside(inference, function, default.id)
-    return value if value.kind in (Kind.FUNCTION, Kind.CLASS) else UNKNOWN
 
 
 def _as_loader(name: str, given: Value) -> Value:
@@ -443,16 +404,7 @@ def _names_class(call: ast.Call, function: FunctionInfo) -> bool:
 
 def _left_out(function: FunctionInfo) -> Env:
     """The value of each parameter with a default in a call that leaves it out."""
-    return {name: _literal(default) for name, default in function.defaults.items()}
-
-
-def _literal(default: ast.expr) -> Value:
-    if not isinstance(default, ast.Constant):
-        return UNKNOWN
-    value = default.value
-    if isinstance(value, (bool, int, float)):
-        return NUMBER
-    return NONE if value is None else Value(Kind.STRING, constant=value) if isinstance(value, str) else UNKNOWN
+    return {name: parameter_defaults.literal(default) for name, default in function.defaults.items()}
 
 
 def _positional(function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Env:
@@ -479,7 +431,7 @@ def bind(inference: ValueQuestions, function: FunctionInfo, arguments: list[Valu
         if isinstance(default, ast.Constant):
             value = NUMBER if isinstance(default.value, (bool, int, float)) else UNKNOWN
         elif default is not None:
-            value = _called_by_default(inference, function, default)
+            value = parameter_defaults.called_by_default(inference, function, default)
         if value.kind is Kind.UNKNOWN and argument.annotation is not None:
             known = annotated(argument.annotation, inference, None, function)
             value = value if known is None else known._replace(device=value.device, because=value.because)

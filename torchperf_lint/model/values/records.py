@@ -12,6 +12,7 @@ from torchperf_lint.model.domain.values import (
     Device,
     Kind,
     Origin,
+    Registry,
     Value,
     container,
     join_all,
@@ -68,7 +69,10 @@ def names_of(arguments: list[Value]) -> list[str] | None:
 
 
 def entry(inference: ValueQuestions, holder: Value, index: Value) -> Value | None:
-    """`x[i]` of an object whose class defines that."""
+    """`x[i]` of an object whose class defines that; where none of several classes does, x is a list of such objects."""
+    classes = [each for each in holder.among if not isinstance(each, Registry)]
+    if holder.kind is Kind.UNKNOWN and classes and len(classes) == len(holder.among):
+        return None if any(inference.method(each, "__getitem__") for each in classes) else holder
     if holder.kind is not Kind.INSTANCE or holder.cls is None:
         return None
     method = inference.method(holder.cls, "__getitem__")

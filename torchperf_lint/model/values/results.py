@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Unproven
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, container, join_all
+from torchperf_lint.model.values import tree_movers
 from torchperf_lint.model.values.annotations import annotated
 
 if TYPE_CHECKING:
@@ -23,6 +24,12 @@ def beyond(
     inference: ValueQuestions, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], shown: Value
 ) -> Value:
     """What a call returns, where the function's body shows only this much."""
+    if shown.device is not Device.UNKNOWN or shown.kind not in (Kind.UNKNOWN, Kind.PYTREE, Kind.CONTAINER):
+        return shown
+    if shown.kind is not Kind.CONTAINER:
+        moved = tree_movers.result(inference, function, arguments, keywords)
+        if moved != UNKNOWN:
+            return moved
     if shown == UNKNOWN:
         shown = by_overrides(inference, function, arguments, keywords)
     return completed(shown, inference.promise(function))

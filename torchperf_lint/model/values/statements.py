@@ -133,7 +133,7 @@ class Runner:
             env[name] = self.inference.names.imported(ref)
 
     def _assign(self, node: ast.Assign, env: Env) -> Env:
-        value = self.evaluate(node.value, env)
+        value = self._element_by_use(node, self.evaluate(node.value, env))
         for target in node.targets:
             bind(self.evaluate, target, self._backward_evidence(target, node.value, value), env)
             for part in target.elts if isinstance(target, ast.Tuple) else ():
@@ -142,12 +142,28 @@ class Runner:
                     bind(self.evaluate, part, self._backward_evidence(part, node.value, held), env)
         return env
 
+    def _element_by_use(self, node: ast.Assign, value: Value) -> Value:
+        """`i` of `i = order[0]` is one element if `i.item()` is called on it."""
+        index, target = getattr(node.value, "slice", None), dotted(node.targets[0])
+        is_open = value.kind is Kind.TENSOR and value.scalar is None and target is not None
+        if not is_open or not isinstance(index, ast.expr) or not self._is_place(index):
+            return value
+        called = (dotted(record.call.func) for record in self.frame.function.calls_made)
+        return value._replace(scalar=True) if f"{target}.item" in called else value
+
+    def _is_place(self, index: ast.expr) -> bool:
+        """`0`, `-1` or a name for a Python integer."""
+        known = self.frame.values.get(index, UNKNOWN)
+        return known.kind is Kind.NUMBER and known.dtype == "int"
+
     def _backward_evidence(self, target: ast.expr, source: ast.expr, value: Value) -> Value:
         """The result of an unknown call is a loss where its inputs live if `.backward()` is called on it.
 
         A tensor that is added to such a loss, or multiplied with a part of it, lives where the loss does.
         """
         path = dotted(target)
+        if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN and path in self.frame.backward_tensors:
+            value = Value(Kind.TENSOR)
         if path in self.frame.backward_terms and value.kind is Kind.TENSOR and not _is_shown(value):
             return self._trained(value, source, "this is a part of what `.backward()` is called on")
         if path not in self.frame.backward:

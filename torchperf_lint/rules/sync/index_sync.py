@@ -79,12 +79,15 @@ def _filled(model: Model, place: Costly) -> Fix | NoFix:
     number = edits.text_of(site.tree, statement.value)
     # An assignment evaluates its number first, a call its index.
     element = edits.text_of(site.tree, site.node)
-    if not model.certain_number(statement.value):
+    is_certain = model.certain_number(statement.value)
+    if not is_certain and isinstance(statement.value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)):
         return NoFix.NOT_A_NUMBER
     if ":=" in element or len(indexed.parts) != 1:
         return NoFix.FORM
     new = f"{element}.fill_({number})"
     if is_row_of_places(indexed):
+        if not is_certain:
+            return NoFix.NOT_A_NUMBER
         if not _fits(model, site.node.value, statement.value):
             return NoFix.DTYPE_UNKNOWN
         owner = edits.postfix(site.tree, site.node.value)
@@ -92,7 +95,10 @@ def _filled(model: Model, place: Costly) -> Fix | NoFix:
     elif not is_one_element(indexed):
         return NoFix.SHAPE_UNKNOWN
     edit = edits.replace(site.tree, statement, new)
-    return NoFix.NO_ROOM if edit is None else Fix("write the number on the device", Safety.SAFE, (edit,))
+    if edit is None:
+        return NoFix.NO_ROOM
+    grade = Safety.SAFE if is_certain else Safety.UNSAFE
+    return Fix("write the number on the device", grade, (edit,), "" if is_certain else "what is written is a number")
 
 
 def _fits(model: Model, owner: cst.BaseExpression, number: cst.BaseExpression) -> bool:
