@@ -70,7 +70,9 @@ def read_before_loop(model: Model, read: HostRead) -> Fix | NoFix:
     is_known = value.is_tensor and _is_never_none(model, function, tensor.id)
     is_known = is_known and not surroundings.may_be_caught(model, read.site)
     kept = is_own(model, read.site, tensor.id) or (is_known and not effects.of_loop(model, function, loop).tensors)
-    return Fix(_TITLE, Safety.SAFE if kept and len(indices) == 1 else Safety.UNSAFE, changed, _ASSUMES)
+    # A row may be as long as a vocabulary, of which the loop reads few elements; one of whole numbers is a sequence.
+    is_short = len(indices) == 1 or (value.dtype or "").startswith(("int", "uint", "bool"))
+    return Fix(_TITLE, Safety.SAFE if kept and is_short else Safety.UNSAFE, changed, _ASSUMES)
 
 
 def _is_never_none(model: Model, function: FunctionInfo, name: str) -> bool:

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions
+from torchperf_lint.knowledge.torch_api import DTYPES
 from torchperf_lint.model.domain.values import NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, text_names
 from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.model.values.devices import as_device
@@ -28,7 +29,8 @@ def by_default(inference: ValueQuestions, function: FunctionInfo, name: str, def
     elements = default.elts if isinstance(default, (ast.Tuple, ast.List)) else []
     if elements and all(literal(element).kind is Kind.NUMBER for element in elements):
         return container(NUMBER, ref=type(default).__name__.lower())
-    return called_by_default(inference, function, default)
+    value = called_by_default(inference, function, default)
+    return value._replace(dtype=None) if value.kind is Kind.DTYPE else value  # other callers may give another one
 
 
 def _place_by_default(inference: ValueQuestions, function: FunctionInfo, default: ast.expr | None) -> Device | None:
@@ -51,11 +53,16 @@ def _bound_outside(inference: ValueQuestions, function: FunctionInfo, name: str)
 
 
 def called_by_default(inference: ValueQuestions, function: FunctionInfo, default: ast.expr | None) -> Value:
-    """A parameter's default that is a function or class of the program: `def fit(batches, prepare=to_device)`."""
-    if not isinstance(default, ast.Name):
+    """A function or class of the program, `def fit(batches, prepare=to_device)`, or a dtype: `dtype=torch.float32`."""
+    if isinstance(default, ast.Name):
+        value = _bound_outside(inference, function, default.id)
+        return value if value.kind in (Kind.FUNCTION, Kind.CLASS, Kind.DTYPE) else UNKNOWN
+    if not isinstance(default, ast.Attribute) or not isinstance(default.value, ast.Name):
         return UNKNOWN
-    value = _bound_outside(inference, function, default.id)
-    return value if value.kind in (Kind.FUNCTION, Kind.CLASS) else UNKNOWN
+    owner = _bound_outside(inference, function, default.value.id)
+    is_torch = owner.kind is Kind.LIBRARY and owner.ref == "torch"
+    dtype = DTYPES.get(f"torch.{default.attr}") if is_torch else None
+    return UNKNOWN if dtype is None else Value(Kind.DTYPE, dtype=dtype)
 
 
 def literal(default: ast.expr) -> Value:

@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.sync.indices import without_copy
 from torchperf_lint.idioms.sync.number_indices import looked_up
 from torchperf_lint.idioms.sync.places import hot_places, is_one_element, is_row_of_places
+from torchperf_lint.idioms.sync.read_once import read_once
 from torchperf_lint.idioms.sync.sent_tuples import sent_once
 from torchperf_lint.idioms.sync.sized_once import sized_once
 from torchperf_lint.idioms.sync.walked_bounds import read_before_walk
@@ -65,7 +66,8 @@ def index_sync(model: Model) -> Iterator[Finding]:
                 fix = fix if isinstance(sent, NoFix) else sent
         elif place.by == "read":
             fix = sized_once(model, place.site, place.part) or read_before_walk(model, place)
-            fix = looked_up(model, place) if isinstance(fix, NoFix) else fix
+            for other in (read_once, looked_up):
+                fix = other(model, place) if isinstance(fix, NoFix) else fix
         yield Finding(place.site, (*place.because, *place.hot_path.because), fix, fields)
 
 
