@@ -6,7 +6,8 @@ time without the first verdict, and is kept where the two agree. Only then is th
 its figures go to first_contact.tsv, which is never edited afterwards. What is mended after that makes the round's
 packages known ones, so a later run of the same round is no first contact.
 
-`python benchmarks/first_contact.py ROUND` brings the packages and prints the figures of this checkout.
+`python benchmarks/first_contact.py ROUND` brings the packages and prints the figures of this checkout. With `--files`,
+a round is of files that nobody had read, in packages that had been linted before (unread_files_sites.tsv).
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 SITES = Path(__file__).with_name("first_contact_sites.tsv")
 FIGURES = Path(__file__).with_name("first_contact.tsv")
+FILES = Path(__file__).with_name("unread_files_sites.tsv"), Path(__file__).with_name("unread_files.tsv")
+"""The same two tables for files of known packages that nobody had read; each label is one reader's, who read it twice."""
 FIGURE_COLUMNS = ("round", "commit", "group", "name", "flag", "found", "ok", "flagged")
 DEFAULT_FOLDER = Path.home() / ".cache" / "torchperf-lint-first-contact"
 
@@ -139,13 +142,13 @@ def figures(number: int, found: Iterable[Outcome]) -> Iterator[Figures]:
         yield Figures(number, commit, group, name, len(flags), hits, len(others), alarms)
 
 
-def record(rows: Iterable[Figures]) -> None:
+def record(rows: Iterable[Figures], path: Path = FIGURES) -> None:
     """Append a round's figures to the table, which must not have any of that round."""
     new = list(rows)
-    known = recorded()
+    known = recorded(path)
     if {row.round for row in new} & {row.round for row in known}:
         raise SystemExit("the figures of this round's first run are recorded; they are never edited")
-    with FIGURES.open("w", encoding="utf-8", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", quoting=csv.QUOTE_NONE, lineterminator="\n")
         writer.writerow(FIGURE_COLUMNS)
         writer.writerows([*known, *new])
@@ -158,14 +161,16 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=DEFAULT_FOLDER, metavar="DIR", help="where the packages lie")
     parser.add_argument("--errors", action="store_true", help="list the sites that are missed or flagged wrongly")
     parser.add_argument("--record", action="store_true", help="write the figures of the round's first run to the table")
+    parser.add_argument("--files", action="store_true", help="a round of files that nobody had read")
     options = parser.parse_args()
-    sites = rounds().get(options.round)
+    table, kept = FILES if options.files else (SITES, FIGURES)
+    sites = rounds(table).get(options.round)
     if sites is None:
         raise SystemExit(f"there is no round {options.round}")
     found = list(outcomes(sites, options.folder))
     show(found, with_errors=options.errors)
     if options.record:
-        record(figures(options.round, found))
+        record(figures(options.round, found), kept)
 
 
 if __name__ == "__main__":

@@ -39,10 +39,13 @@ def test_each_round_has_enough_sites_in_five_new_packages(contact: ModuleType) -
         seen |= packages
 
 
-def test_recorded_figures_are_those_of_the_sites(contact: ModuleType) -> None:
-    rounds = contact.rounds()
-    for number in {row.round for row in contact.recorded()}:
-        rows = [row for row in contact.recorded() if row.round == number]
+@pytest.mark.parametrize("of_files", [False, True])
+def test_recorded_figures_are_those_of_the_sites(contact: ModuleType, of_files: bool) -> None:
+    table, kept = contact.FILES if of_files else (contact.SITES, contact.FIGURES)
+    rounds, known = contact.rounds(table), contact.recorded(kept)
+    assert {row.round for row in known} == set(rounds)
+    for number in rounds:
+        rows = [row for row in known if row.round == number]
         whole = next(row for row in rows if row.name == "all")
         verdicts = Counter(site.verdict for site in rounds[number])
         assert (whole.flag, whole.ok) == (verdicts["flag"], verdicts["ok"])
@@ -52,24 +55,26 @@ def test_recorded_figures_are_those_of_the_sites(contact: ModuleType) -> None:
             assert tuple(map(sum, zip(*parts, strict=True))) == whole[4:], group
 
 
-def test_a_round_is_recorded_once(contact: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contact, "FIGURES", tmp_path / "figures.tsv")
-    monkeypatch.setattr(contact.recorded, "__defaults__", (tmp_path / "figures.tsv",))
+def test_a_round_is_recorded_once(contact: ModuleType, tmp_path: Path) -> None:
+    kept = tmp_path / "figures.tsv"
     site = contact.Site("some", "1", "a.py", 1, "TPL101", "flag", "project", "why")
     rows = list(contact.figures(1, [contact.Outcome(site, frozenset({"TPL102"}))]))
     assert {(row.group, row.name): row[4:] for row in rows}["all", "beyond one function"] == (1, 1, 0, 0)
-    contact.record(rows)
-    assert contact.recorded() == rows
+    contact.record(rows, kept)
+    assert contact.recorded(kept) == rows
     with pytest.raises(SystemExit, match="never edited"):
-        contact.record(rows)
-    contact.record([row._replace(round=2) for row in rows])
-    assert len(contact.recorded()) == 2 * len(rows)
+        contact.record(rows, kept)
+    contact.record([row._replace(round=2) for row in rows], kept)
+    assert len(contact.recorded(kept)) == 2 * len(rows)
 
 
-def test_the_page_has_the_recorded_figures(contact: ModuleType) -> None:
-    page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
-    for number in {row.round for row in contact.recorded()}:
-        rows = {row.name: row for row in contact.recorded() if row.round == number and row.group == "all"}
+@pytest.mark.parametrize("of_files", [False, True])
+def test_the_page_has_the_recorded_figures(contact: ModuleType, of_files: bool) -> None:
+    whole, _, of_unread = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8").partition("| round of files |")
+    page = of_unread if of_files else whole
+    known = contact.recorded(contact.FILES[1] if of_files else contact.FIGURES)
+    for number in {row.round for row in known}:
+        rows = {row.name: row for row in known if row.round == number and row.group == "all"}
         cells = [
             f"{part} of {whole} ({part / whole:.0%})".replace("%", " %")
             for part, whole in (
