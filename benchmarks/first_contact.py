@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SITES = Path(__file__).with_name("first_contact_sites.tsv")
 FIGURES = Path(__file__).with_name("first_contact.tsv")
 FILES = Path(__file__).with_name("unread_files_sites.tsv"), Path(__file__).with_name("unread_files.tsv")
-"""The same two tables for files of known packages that nobody had read; each label is one reader's, who read it twice."""
+"""The same tables for files of known packages that nobody had read; each label is of one reader, who read it twice."""
 FIGURE_COLUMNS = ("round", "commit", "group", "name", "flag", "found", "ok", "flagged")
 DEFAULT_FOLDER = Path.home() / ".cache" / "torchperf-lint-first-contact"
 
