@@ -83,6 +83,11 @@ def reuses_pinned_memory(code: Code) -> bool:
     return any(name in ("pin_memory", None) for name in given)
 
 
+def starts_processes(code: Code) -> bool:
+    """Whether the code may start processes of its own, which need a parent that has not asked for CUDA."""
+    return code.names("multiprocessing", "torch.multiprocessing", "os.fork")
+
+
 def measures_time(code: Code) -> bool:
     """Whether the code reads a clock."""
     is_clock = code.names("time.time") or code.calls("monotonic") or code.calls_ending_in("Timer")

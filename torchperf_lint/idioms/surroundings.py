@@ -209,6 +209,20 @@ def is_spelled_out(model: Model, site: Site) -> bool:
     return False
 
 
+_PERHAPS = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+"""What may leave a part of a statement out, or put it off."""
+
+
+def is_always_evaluated(function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether the statement around an expression evaluates it in any case, at once."""
+    parent = function.parents.get(node)
+    while parent is not None and not isinstance(parent, ast.stmt):
+        if isinstance(parent, _PERHAPS):
+            return False
+        parent = function.parents.get(parent)
+    return parent is not None
+
+
 def may_be_caught(model: Model, site: Site) -> bool:
     """Whether the function around the site may catch an exception that its statement raises."""
     return _may_catch(model, model.statement_of(site.node))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.idioms.aliases import memory_of
 from torchperf_lint.knowledge import pure_functions
-from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS, VIEW_METHODS
+from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import dotted, given_to, last_name, names_bound_in
 from torchperf_lint.syntax.tree import subtree
@@ -28,6 +28,9 @@ _TENSOR_ONLY = frozenset(
 """Attributes that only tensors have."""
 _TAKE_ANYTHING = frozenset({"torch.is_tensor", "torch.save", "torch.typename", "torch.is_storage"})
 _ONLY_KEEP = frozenset({"torch.autograd.Variable", "torch.utils.data.TensorDataset"})
+
+_WHOLE_VIEWS = frozenset("transpose permute t view reshape flatten squeeze unsqueeze".split())
+"""Methods that give all elements in another shape: what is kept of the result is not more than the result."""
 
 
 def written_in(function: FunctionInfo) -> tuple[tuple[ast.expr, int], ...]:
@@ -118,8 +121,8 @@ def is_made(model: Model, function: FunctionInfo, value: ast.expr) -> bool:
     if called.kind is Kind.LIBRARY:
         made = name in FULL_REDUCTIONS or name.endswith(("loss", "cross_entropy", "clip_grad_norm_"))
         return made and ref.startswith("torch.")
-    if isinstance(value.func, ast.Attribute) and name in VIEW_METHODS and called.function is None:
-        return is_made(model, function, value.func.value)  # a view of what has no other name
+    if isinstance(value.func, ast.Attribute) and name in _WHOLE_VIEWS and called.function is None:
+        return is_made(model, function, value.func.value)
     if not isinstance(value.func, ast.Attribute) or name not in FULL_REDUCTIONS or called.function is not None:
         return False
     return model.value_in(function, value.func.value).holds_tensors

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.handles import FunctionInfo
 
 _TITLE = "read all elements at once, before the loop"
@@ -70,9 +71,22 @@ def read_before_loop(model: Model, read: HostRead) -> Fix | NoFix:
     is_known = value.is_tensor and _is_never_none(model, function, tensor.id)
     is_known = is_known and not surroundings.may_be_caught(model, read.site)
     kept = is_own(model, read.site, tensor.id) or (is_known and not effects.of_loop(model, function, loop).tensors)
-    # A row may be as long as a vocabulary, of which the loop reads few elements; one of whole numbers is a sequence.
-    is_short = len(indices) == 1 or (value.dtype or "").startswith(("int", "uint", "bool"))
-    return Fix(_TITLE, Safety.SAFE if kept and is_short else Safety.UNSAFE, changed, _ASSUMES)
+    is_row = len(indices) == 1 or _reads_sequences(model, read, loop, value)
+    return Fix(_TITLE, Safety.SAFE if kept and is_row else Safety.UNSAFE, changed, _ASSUMES)
+
+
+def _reads_sequences(model: Model, read: HostRead, loop: ast.For, value: Value) -> bool:
+    """Whether each pass of two loops reads a whole number of a row.
+
+    Other rows may be as long as a vocabulary, of which the loop reads few elements. If a pass may read none, a tensor
+    of more dimensions might do no harm.
+    """
+    if not (value.dtype or "").startswith(("int", "uint", "bool")):
+        return False
+    node, place = model.ast_of(read.site.node), model.place(read.site.node)
+    leaves = (each for each in subtree(loop) if isinstance(each, (ast.Continue, ast.Break)))
+    is_certain = isinstance(node, ast.expr) and surroundings.is_always_evaluated(model.function_of(read.site), node)
+    return is_certain and not any(place.tests(loop)) and not any(leaves)
 
 
 def _is_never_none(model: Model, function: FunctionInfo, name: str) -> bool:

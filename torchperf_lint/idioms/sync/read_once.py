@@ -10,6 +10,7 @@ from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.layout import is_written_through
 from torchperf_lint.idioms.scripting import is_perhaps_scripted
 from torchperf_lint.model.domain.values import UNKNOWN, Kind
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax import cst, edits
 from torchperf_lint.syntax.tree import subtree
 
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from torchperf_lint.model.handles import FunctionInfo
 
 _TITLE = "read the number once, where it is made"
-_ASSUMES = "no traced graph has to serve another number"
+_ASSUMES = "nothing writes to the tensor that the number is taken from, and no traced graph has to serve another number"
+_READS = frozenset("shape dtype device ndim size numel dim item tolist".split())
+_ORDERS = frozenset({"argsort", "sort", "topk", "argmax", "argmin", "nonzero", "flip", "clone"})
+"""Methods and functions that give new memory."""
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)
 
 
@@ -38,7 +42,7 @@ def read_once(model: Model, place: Costly) -> Fix | NoFix:
     if not reads or not all(_is_index(model, function, each) for each in others):
         return NoFix.INDEX_FROM_DEVICE
     if (
-        not _is_read_next(model, bound, reads)
+        not _is_read_next(model, function, bound, reads)
         or model.may_be_rebound(name)
         or is_written_through(model, function, made)
     ):
@@ -54,7 +58,10 @@ def read_once(model: Model, place: Costly) -> Fix | NoFix:
             return NoFix.NO_ROOM
         changed.append(edit)
     is_plain = not model.may_be_traced and not is_perhaps_scripted(model, place.site)
-    return Fix(_TITLE, Safety.SAFE if is_plain else Safety.UNSAFE, tuple(changed), _ASSUMES)
+    is_safe = (
+        is_plain and _is_own(model, function, made.value, name) and not surroundings.may_be_caught(model, place.site)
+    )
+    return Fix(_TITLE, Safety.SAFE if is_safe else Safety.UNSAFE, tuple(changed), _ASSUMES)
 
 
 def _uses(function: FunctionInfo, name: str) -> tuple[list[ast.Call], list[ast.Name]]:
@@ -80,8 +87,54 @@ def _is_index(model: Model, function: FunctionInfo, node: ast.Name) -> bool:
     return model.value_in(function, parent.value).kind is Kind.TENSOR
 
 
-def _is_read_next(model: Model, bound: ast.stmt, reads: list[ast.Call]) -> bool:
+def _is_read_next(model: Model, function: FunctionInfo, bound: ast.stmt, reads: list[ast.Call]) -> bool:
     """Whether the statement behind the binding reads the number for certain, before anything else can change it."""
     place = model.place_of(bound)
     following = place.block[place.position + 1 : place.position + 2]
-    return any(isinstance(each, _SIMPLE) and any(node in reads for node in subtree(each)) for each in following)
+    return any(
+        isinstance(each, _SIMPLE) and node in reads and surroundings.is_always_evaluated(function, node)
+        for each in following
+        for node in subtree(each)
+        if isinstance(node, ast.Call)
+    )
+
+
+def _is_own(model: Model, function: FunctionInfo, owner: ast.expr, name: str) -> bool:
+    """Whether the function makes the tensor, has no other name for it, and only reads it."""
+    if not isinstance(owner, ast.Name) or owner.id in function.parameter_names or model.may_be_rebound(owner.id):
+        return False
+    uses = [each for each in function.parents if isinstance(each, ast.Name) and each.id == owner.id]
+    made = model.all_bindings(function, owner.id)
+    stores = [each for each in uses if not isinstance(each.ctx, ast.Load)]
+    loads = [each for each in uses if isinstance(each.ctx, ast.Load)]
+    return (
+        len(made) == len(stores)
+        and all(_is_made(model, function, each, owner.id) for each in made)
+        and all(_only_reads(function, each, (owner.id, name)) for each in loads)
+    )
+
+
+def _is_made(model: Model, function: FunctionInfo, value: ast.expr, name: str) -> bool:
+    """`scores.argsort()`, or a part of the tensor itself: `order[1:][near]`."""
+    while isinstance(value, ast.Subscript):
+        value = value.value
+    if isinstance(value, ast.Name):
+        return value.id == name
+    is_call = isinstance(value, ast.Call) and last_name(value.func) in _ORDERS
+    return is_call and model.value_in(function, value.func).function is None  # type: ignore[attr-defined]
+
+
+def _only_reads(function: FunctionInfo, node: ast.expr, names: tuple[str, str]) -> bool:
+    """Whether nothing can write to the tensor by what is done with it here, or with a part of it.
+
+    A part may be bound to the first of the names, the tensor's own, or to the second, whose uses are known.
+    """
+    parent = function.parents.get(node)
+    if isinstance(parent, ast.Subscript):
+        reads = isinstance(parent.ctx, ast.Load)
+        return reads and (parent.slice is node or _only_reads(function, parent, names))
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in _READS
+    if isinstance(parent, ast.Assign) and parent.value is node:
+        return len(parent.targets) == 1 and dotted(parent.targets[0]) in names
+    return isinstance(parent, (ast.BinOp, ast.Compare))

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because, Unproven
+from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.arguments import passed
 from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.model import bounds
@@ -35,17 +36,36 @@ def waits_by_default(model: Model, move: Move) -> tuple[Because, ...] | None:
 
 
 def does_not_wait_beside(model: Model, move: Move) -> bool:
-    """Whether the function sends another part of a batch to the same device by `non_blocking=True` already."""
-    function = model.function_of(move.site)
-    return move.device is not None and any(
+    """Whether the same block sends another part of a batch to the same device by `non_blocking=True` already."""
+    function, statement = model.function_of(move.site), model.statement_of(move.site.node)
+    if move.device is None or not _is_certain(model, move) or _is_bound_again(function, model.text(move.device)):
+        return False
+    return any(
         each.site is not move.site
         and each.device is not None
         and model.text(each.device) == model.text(move.device)
-        and model.function_of(each.site) is function
+        and model.statement_of(each.site.node) in model.place_of(statement).block
+        and _is_certain(model, each)
         and any(shape.is_literal(item.value, "True") for item in each.call.args if _is_non_blocking(item))
         and model.value(each.moved).origin is Origin.BATCH
         for each in hot_moves(model)
     )
+
+
+def _is_certain(model: Model, move: Move) -> bool:
+    """Whether its statement makes the move in any case."""
+    node = model.ast_of(move.call)
+    return isinstance(node, ast.expr) and surroundings.is_always_evaluated(model.function_of(move.site), node)
+
+
+def _is_bound_again(function: FunctionInfo, path: str) -> bool:
+    """Whether the function binds a name more than once, or an attribute at all."""
+    stores = [
+        each
+        for each in function.nodes
+        if isinstance(each, (ast.Name, ast.Attribute)) and not isinstance(each.ctx, ast.Load) and dotted(each) == path
+    ]
+    return len(stores) > (0 if "." in path or path in function.parameter_names else 1)
 
 
 def _is_non_blocking(argument: cst.Arg) -> bool:

@@ -190,6 +190,11 @@ def rests_on_waits(model: Model) -> bool:
     )
 
 
+def starts_processes(model: Model) -> bool:
+    """Whether something around may start processes, in whose parent nothing should ask for CUDA that did not before."""
+    return any(habits.starts_processes(each.code) for each in model.with_neighbours)
+
+
 def _rests_on_waits(code: Code) -> bool:
     looks = (habits.has_streams, habits.has_events, habits.fetches_without_waiting, habits.reuses_pinned_memory)
     return any(each(code) for each in looks)

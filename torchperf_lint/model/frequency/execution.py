@@ -16,10 +16,10 @@ from torchperf_lint.model.frequency import comprehensions, following, may_reach,
 from torchperf_lint.model.frequency.branches import Step, asks_types, calls_own_method, demands
 from torchperf_lint.model.frequency.first_pass import FirstPass
 from torchperf_lint.model.frequency.leaving import jump_at_end, leaves_but_for_errors, refuses_a_remainder
+from torchperf_lint.model.frequency.rare_moments import is_rare
 from torchperf_lint.model.frequency.sampling_guards import (
     bindings_in,
     is_sampling_guard,
-    names_long_period,
     tests_around,
     waits_for_interval,
     warns,
@@ -314,9 +314,7 @@ class ExecutionFrequency:
                 there = self.home(record.function)
                 caller, hot_path, inferring = there.caller(record), None, None
                 # Whatever is rare about the call, each training step makes it.
-                is_trained = roles.takes_a_step(current) and not names_long_period(
-                    record.function.place_of(record.statement)
-                )
+                is_trained = roles.takes_a_step(current) and not is_rare(record.function.place_of(record.statement))
                 if there.entry_points.may_be_hot(record.statement):
                     in_function = None if caller.is_lambda else there.of_call(record, ignore_sampling or is_trained)
                     hot_path = _AS_THE_FUNCTION if caller.is_lambda else in_function

@@ -18,7 +18,7 @@ from torchperf_lint.syntax.tree import COMPREHENSIONS, children, subtree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from torchperf_lint.model.syntax.index import FunctionInfo, Place
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 _CONTAINERS = frozenset("dict list set deque OrderedDict Counter".split())
 _CLOCKS = frozenset({"time", "perf_counter", "monotonic", "process_time", "now"})
@@ -35,7 +35,7 @@ _ROLLOUT_PERIOD = re.compile(
 )
 _WARNS = frozenset("warn warning error critical exception".split())
 _LOGGERS = re.compile(r"(?:^|_)(?:log|logger|logging|warnings)$", re.IGNORECASE)
-_SHORT_PERIOD = 16
+SHORT_PERIOD = 16
 """A literal period up to this is one of training, in a loop that steps an environment or trains something else."""
 _TURN = re.compile(r"critic|disc|(^|_)(gen|generator|actor|policy|target)(_|$)|(^|_)[dg]_(steps|iters)$|delay|ratio$")
 """Names of periods in which one of several networks has its turn."""
@@ -167,19 +167,9 @@ def names_turn(test: ast.expr) -> bool:
         return False
     period = left.right.slice if isinstance(left.right, ast.Subscript) else left.right
     if isinstance(period, ast.Constant) and type(period.value) is int:
-        return 1 < period.value <= _SHORT_PERIOD
+        return 1 < period.value <= SHORT_PERIOD
     name = period.value if isinstance(period, ast.Constant) else dotted(period)
     return isinstance(name, str) and _TURN.search(name.rpartition(".")[2]) is not None
-
-
-def names_long_period(place: Place) -> bool:
-    """Whether a test around a statement in its function has a large number: `if step % 5000 == 0`."""
-    tests = (each.parent.test for each in place.outwards() if isinstance(each.parent, ast.If))
-    return any(
-        isinstance(node, ast.Constant) and type(node.value) is int and node.value > _SHORT_PERIOD
-        for test in tests
-        for node in subtree(test)
-    )
 
 
 def _asks_for_short_period(test: ast.expr) -> bool:
@@ -197,7 +187,7 @@ def _is_short_period(part: ast.expr) -> bool:
     if not isinstance(left, ast.BinOp) or not isinstance(left.op, ast.Mod) or dotted(left.left) is None:
         return False
     period = left.right.value if isinstance(left.right, ast.Constant) else None
-    return type(period) is int and 0 < period <= _SHORT_PERIOD
+    return type(period) is int and 0 < period <= SHORT_PERIOD
 
 
 def waits_for_interval(test: ast.expr, block: list[ast.stmt]) -> bool:

@@ -19,24 +19,25 @@ def is_of_class(function: FunctionInfo) -> bool:
 def given_for(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | None:
     """The argument or default that a call passes for a parameter; None if unknown."""
     arguments = function.arguments
+    if arguments is None:
+        return None
+    named = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    if named is not None and name in function.parameter_names:
+        return named  # whatever else is spread, and by whatever name the function is called
     is_constructor = function.name == "__init__" and function.cls is not None
     by_object = function.name == "__call__" and function.cls is not None and last_name(call.func) != function.name
-    if (
-        arguments is None
-        or (last_name(call.func) != function.called_as and not by_object)
-        or any(isinstance(a, ast.Starred) for a in call.args)
-    ):
+    if last_name(call.func) != function.called_as and not by_object:
+        return None
+    by_keyword_alone = any(each.arg == name for each in arguments.kwonlyargs)
+    if any(isinstance(a, ast.Starred) for a in call.args) and not by_keyword_alone:
         return None
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     has_own_self = is_constructor or by_object
     if function.cls is not None and not has_own_self and (owner is None or (last_name(owner) or "")[:1].isupper()):
         return None  # `Base.step(self, x)`, or an unknown form of call
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    named = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][function.self_name is not None :]
-    if name in named and named.index(name) < len(call.args):
-        return call.args[named.index(name)]
+    positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][function.self_name is not None :]
+    if name in positional and positional.index(name) < len(call.args):
+        return call.args[positional.index(name)]
     if any(keyword.arg is None for keyword in call.keywords):
         return None
     return function.defaults.get(name)

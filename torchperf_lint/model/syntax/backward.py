@@ -19,10 +19,11 @@ _KEEP_PLACE = frozenset("abs clamp exp float flatten log mean neg pow reshape sq
 _LOSS = re.compile(r"^(?:\w+_)?loss$")
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 _COMPARES = re.compile(
-    r"(?:^|\.)(?:mse|l1|smooth_l1|huber|binary_cross_entropy|poisson_nll|gaussian_nll|hinge|cosine_embedding)_loss$"
-    r"|(?:^|\.)(?:binary_cross_entropy|binary_cross_entropy_with_logits|cross_entropy|nll_loss|kl_div)$"
+    r"^(?:F|functional|nn\.functional|torch\.nn\.functional|self)\."
+    r"(?:(?:mse|l1|smooth_l1|huber|poisson_nll|gaussian_nll|nll|hinge_embedding|cosine_embedding)_loss"
+    r"|binary_cross_entropy|binary_cross_entropy_with_logits|cross_entropy|kl_div)$"
 )
-"""Functions of `torch.nn.functional` whose first two arguments lie on one device."""
+"""Functions of `torch.nn.functional`, and modules of such names, whose first two arguments lie on one device."""
 _OF_TENSORS = frozenset({"mean", "sum", "min", "max", "minimum", "maximum", "abs", "exp", "log", "clamp", "square"})
 """Functions of torch that are called for a tensor, or two of one device."""
 _TRAINING_STEPS = frozenset({"training_step", "training_step_end"})
@@ -186,9 +187,9 @@ def _joined(function: FunctionInfo, only_compared: bool = False) -> set[str]:
                 compared.update(filter(None, map(dotted, node.args[:2])))
             pending += _operands(node)
     if only_compared:
-        # A part of a loss that has these methods is no Python number.
+        # A part of a loss that has this method is neither a Python number nor one of NumPy.
         called = (dotted(record.call.func) or "" for record in function.calls_made)
-        owners = {path.rpartition(".")[0] for path in called if path.endswith((".item", ".detach"))}
+        owners = {path.rpartition(".")[0] for path in called if path.endswith(".detach")}
         return compared | (found & owners)
     return found
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from torchperf_lint.model.domain.values import Device, Kind, Value
-from torchperf_lint.model.syntax.index import dotted, names_in
+from torchperf_lint.model.syntax.index import dotted, last_name, names_in
 from torchperf_lint.model.values.devices import as_device
+
+_WRAPS = re.compile(r"wrap|graph|compil|^script$|cache", re.IGNORECASE)
+"""Names of what runs a function in another way: `CudaGraphWrapper(f)`, `torch.compile(f)`."""
 
 
 def one_of(choice: ast.IfExp, left: Value, right: Value, lean: bool | None) -> Value | None:
@@ -47,8 +51,12 @@ def is_cast(body: ast.expr, orelse: ast.expr) -> bool:
 def _wrapped(choice: ast.IfExp, left: Value, right: Value) -> Value | None:
     """`f` of `wrap(f) if flag else f`: a wrapper of a function returns what it does. None for anything else."""
     for call, alone, value in ((choice.body, choice.orelse, right), (choice.orelse, choice.body, left)):
-        if value.function is None or not isinstance(call, ast.Call) or not call.args:
+        if value.function is None or not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords:
             continue
-        if dotted(call.args[0]) is not None and dotted(call.args[0]) == dotted(alone):
+        if (
+            _WRAPS.search(last_name(call.func) or "")
+            and dotted(call.args[0]) is not None
+            and dotted(call.args[0]) == dotted(alone)
+        ):
             return value
     return None

@@ -50,7 +50,6 @@ from torchperf_lint.model.values.tensors import (
     element_of_mapping,
     in_one_piece,
     item_of,
-    joins_masks,
     placed,
     tensor_attribute,
     tensor_from,
@@ -279,8 +278,7 @@ class Evaluator:
         if left.holds_tensors or right.holds_tensors or left.kind is right.kind is Kind.METHOD:
             left, right = as_data(left), as_data(right)
         if left.holds_tensors or right.holds_tensors:
-            made = tensor_from([left, right], true_division=isinstance(operator, ast.Div))
-            return made._replace(dtype="bool") if joins_masks(left, right, operator) else made
+            return tensor_from([left, right], true_division=isinstance(operator, ast.Div))
         if Kind.NUMPY in (left.kind, right.kind):
             return arrays.joined(*() if isinstance(operator, ast.MatMult) else (left, right))
         if left.kind is Kind.NUMBER and right.kind is Kind.NUMBER:

@@ -13,6 +13,7 @@ from torchperf_lint.model.syntax.backward import returns_its_loss
 from torchperf_lint.model.syntax.bulk_moves import move_in
 from torchperf_lint.model.syntax.effects import FUNCTIONS, narrowed_paths
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, dotted
+from torchperf_lint.model.syntax.number_reads import is_read_as_number
 from torchperf_lint.model.syntax.slices import is_for_type_checkers
 from torchperf_lint.model.values import batches, bulk_moves, metrics, mutation, narrowing, parameters, records
 from torchperf_lint.model.values.annotations import annotated, declared_names
@@ -143,13 +144,12 @@ class Runner:
         return env
 
     def _element_by_use(self, node: ast.Assign, value: Value) -> Value:
-        """`i` of `i = order[0]` is one element if `i.item()` is called on it."""
-        index, target = getattr(node.value, "slice", None), dotted(node.targets[0])
-        is_open = value.kind is Kind.TENSOR and value.scalar is None and target is not None
-        if not is_open or not isinstance(index, ast.expr) or not self._is_place(index):
+        """`i` of `i = order[0]` is one element if a later statement of the block reads it by `i.item()` in any case."""
+        index = getattr(node.value, "slice", None)
+        if value.kind is not Kind.TENSOR or value.scalar is not None or not isinstance(index, ast.expr):
             return value
-        called = (dotted(record.call.func) for record in self.frame.function.calls_made)
-        return value._replace(scalar=True) if f"{target}.item" in called else value
+        is_element = self._is_place(index) and is_read_as_number(self.frame.function, node)
+        return value._replace(scalar=True) if is_element else value
 
     def _is_place(self, index: ast.expr) -> bool:
         """`0`, `-1` or a name for a Python integer."""

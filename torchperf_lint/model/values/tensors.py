@@ -101,13 +101,6 @@ def _combined_dtype(operands: list[Value], tensors: list[Value], true_division: 
     return None
 
 
-def joins_masks(left: Value, right: Value, operator: ast.operator) -> bool:
-    """Whether `a & b`, `a | b` or `a ^ b` has a mask on one side, and nothing shows that the other one is none."""
-    if not isinstance(operator, (ast.BitAnd, ast.BitOr, ast.BitXor)) or "bool" not in (left.dtype, right.dtype):
-        return False
-    return all(each.dtype in (None, "bool") and each.kind is not Kind.NUMBER for each in (left, right))
-
-
 def tensor_attribute(base: Value, name: str) -> Value:
     """`tensor.name`, or `pytree.name` (a field of a model's output or of a batch)."""
     if name == "device":

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import FunctionInfo
 
 _MOVERS = ("to", "cuda")
+_TYPE_TESTS = frozenset({"isinstance", "is_tensor", "hasattr"})
 _MAKERS = frozenset({"list", "tuple", "dict", "set", "map", "__class__"})
 
 
@@ -62,12 +63,16 @@ def _move_of_tree(function: FunctionInfo) -> tuple[str, ast.Call] | None:
     if not names or function.is_lambda or function.is_generator:
         return None
     again = [record.call for record in function.calls_made if _means(record.call, function)]
-    moves = [record.call for record in function.calls_made if _is_move(record.call, names[0], function)]
-    if not again or not moves:
+    moving = [record for record in function.calls_made if _is_move(record.call, names[0], function)]
+    moves = [record.call for record in moving]
+    if not again or not moves or _sets_attributes(function, names[0]):
         return None
     tree = _Tree(function, names[0], {*again, *moves})
-    returned = [node.value for node in function.nodes if isinstance(node, ast.Return)]
-    return (names[0], moves[0]) if returned and all(map(tree.gives, returned)) else None
+    if not all(tree.depends_on_types(record.statement) for record in moving):
+        return None
+    returned = [node for node in function.nodes if isinstance(node, ast.Return)]
+    is_so = bool(returned) and all(map(tree.is_given_by, returned)) and tree.is_bound_to_what_is_moved()
+    return (names[0], moves[0]) if is_so else None
 
 
 class _Tree:
@@ -78,13 +83,36 @@ class _Tree:
         self._name = name
         self._moved = moved
 
-    def gives(self, node: ast.expr | None) -> bool:
-        """Whether an expression is the tree, or what is made of its moved parts."""
+    def is_given_by(self, statement: ast.Return) -> bool:
+        """Whether it returns what is made of moved parts; or the tree as it is, where that is asked to be no tensor."""
+        return self._gives(statement.value, self.depends_on_types(statement))
+
+    def depends_on_types(self, statement: ast.stmt) -> bool:
+        """Whether it runs in any case, or is chosen by tests of types alone."""
+        return all(map(self._asks_type, self._function.place_of(statement).tests()))
+
+    def is_bound_to_what_is_moved(self) -> bool:
+        """Whether everything that is bound to the tree's own name is moved."""
+        return all(self._is_moved(each) for each in self._bound(self._name))
+
+    def _gives(self, node: ast.expr | None, as_it_is: bool) -> bool:
+        """Whether an expression is what is made of moved parts; `as_it_is`: or the tree itself, which is no tensor."""
         if isinstance(node, ast.IfExp):
-            return self.gives(node.body) and self.gives(node.orelse)
+            asks = as_it_is and self._asks_type(node.test)
+            return self._gives(node.body, asks) and self._gives(node.orelse, asks)
         if isinstance(node, ast.Name):
-            return node.id == self._name or self._gathers(node.id)
+            return (node.id == self._name and as_it_is) or (node.id != self._name and self._gathers(node.id))
         return node is not None and self._is_moved(node)
+
+    def _asks_type(self, test: ast.expr) -> bool:
+        """`isinstance(x, dict)`, `torch.is_tensor(x)`, `hasattr(x, "to")`, `x is None`, and what joins such tests."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self._asks_type(test.operand)
+        if isinstance(test, ast.BoolOp):
+            return all(map(self._asks_type, test.values))
+        if isinstance(test, ast.Compare):
+            return isinstance(test.ops[0], ast.Is) and isinstance(test.comparators[0], ast.Constant)
+        return isinstance(test, ast.Call) and last_name(test.func) in _TYPE_TESTS
 
     def _is_moved(self, node: ast.expr) -> bool:
         """Whether it is a moved part, or a list, dict or another object that is made of such."""
@@ -92,7 +120,8 @@ class _Tree:
             return True
         if isinstance(node, ast.Call) and not self._makes(node.func):
             return False
-        return any(map(self._is_moved, _parts(node)))
+        parts = list(_parts(node))
+        return bool(parts) and all(map(self._is_moved, parts))
 
     def _makes(self, func: ast.expr) -> bool:
         """`list`, `type(x)`, `x.__class__`, a class by its name, or a name for any of these."""
@@ -108,13 +137,20 @@ class _Tree:
 
     def _given(self, name: str) -> Iterator[ast.expr]:
         """What is bound to a name, or put into what it names."""
+        yield from self._bound(name)
+        for node in self._function.nodes:
+            if isinstance(node, ast.Call) and dotted(node.func) == f"{name}.append":
+                yield from node.args
+
+    def _bound(self, name: str) -> Iterator[ast.expr]:
+        """What is assigned to a name, or to an entry of what it names."""
         for node in self._function.nodes:
             if isinstance(node, ast.Assign):
-                targets = [each.value if isinstance(each, ast.Subscript) else each for each in node.targets]
+                targets = [
+                    each.value if isinstance(each, (ast.Subscript, ast.Attribute)) else each for each in node.targets
+                ]
                 if any(_is_named(each, name) for each in targets):
                     yield node.value
-            elif isinstance(node, ast.Call) and dotted(node.func) == f"{name}.append":
-                yield from node.args
 
 
 def _is_empty(node: ast.expr) -> bool:
@@ -162,6 +198,14 @@ def _walked(function: FunctionInfo) -> set[str]:
     """The targets of the function's loops."""
     loops = (node.target for node in function.nodes if isinstance(node, (ast.For, ast.comprehension)))
     return {each.id for target in loops for each in subtree(target) if isinstance(each, ast.Name)}
+
+
+def _sets_attributes(function: FunctionInfo, name: str) -> bool:
+    """`tree.shadow = ...`."""
+    return any(
+        isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store) and _is_named(each.value, name)
+        for each in function.nodes
+    )
 
 
 def _is_named(node: ast.expr, name: str) -> bool:

@@ -93,7 +93,11 @@ def _do_not_wait(model: Model, move: Move) -> Fix | NoFix:
     asked, pinned = "True", None
     if safe and not model.is_cuda(model.value(move.call).device) and not does_not_wait_beside(model, move):
         torch = model.name_of("torch", move.site)
-        if torch is not None and not is_perhaps_scripted(model, move.site):
+        if (
+            torch is not None
+            and not pinned_copies.starts_processes(model)
+            and not is_perhaps_scripted(model, move.site)
+        ):
             pinned = pinned_too(model, model.value(move.moved))
         safe = pinned is not None
         if safe:  # copies to Apple's devices would read freed memory
@@ -117,6 +121,8 @@ def _casts_alike(model: Model, move: Move) -> bool:
     if move.dtype is None:
         return True
     wanted, given = model.value(move.dtype).dtype, model.value(move.moved).dtype
+    if isinstance(move.dtype, cst.Name) and not model.binds(move.dtype.value, move.site):
+        wanted = None  # a parameter: a call that leaves it out has its default
     if wanted is None or wanted.startswith(_WHOLE):
         return given is not None and given.startswith(_WHOLE)
     return True
