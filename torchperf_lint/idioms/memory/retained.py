@@ -41,7 +41,7 @@ def needlessly_retained(model: Model) -> Iterator[LastBackward]:
         hot_path = model.hot_path_of(last.statement)
         if hot_path is None or _is_part_of_step(model, last) or _carries(model, hot_path.loop, function):
             continue
-        if hot_path.loop is None and _gives_back(function):
+        if hot_path.loop is None and (_gives_back(function) or _is_given(model, function, last.call)):
             continue
         site = model.site_at(last.call, last.statement)
         if site is not None:
@@ -68,6 +68,22 @@ def _is_part_of_step(model: Model, last: CallRecord) -> bool:
 def _gives_back(function: FunctionInfo) -> bool:
     """Whether the function returns anything, which its caller may pass to the next step."""
     return any(isinstance(node, ast.Return) and node.value is not None for node in function.nodes)
+
+
+def _is_given(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
+    """Whether a parameter is sent backward, or what arithmetic makes of one: the caller may send it again."""
+    pending: list[ast.AST] = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+    seen: set[str] = set()
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Name) and node.id not in seen:
+            seen.add(node.id)
+            pending += model.all_bindings(function, node.id)
+        elif isinstance(node, (ast.BinOp, ast.UnaryOp)):
+            pending += children(node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            pending.append(node.func.value)
+    return not seen.isdisjoint(function.parameter_names[function.self_name is not None :])
 
 
 def _carries(model: Model, loop: ast.stmt | None, function: FunctionInfo) -> bool:
