@@ -217,10 +217,10 @@ def is_always_evaluated(function: FunctionInfo, node: ast.expr) -> bool:
     """Whether the statement around an expression evaluates it in any case, at once."""
     parent = function.parents.get(node)
     while parent is not None and not isinstance(parent, ast.stmt):
-        if isinstance(parent, _PERHAPS):
+        if isinstance(parent, _PERHAPS) or (isinstance(parent, ast.Compare) and len(parent.ops) > 1):
             return False
         parent = function.parents.get(parent)
-    return parent is not None
+    return parent is not None and not isinstance(parent, (ast.Assert, ast.Match))
 
 
 def may_be_caught(model: Model, site: Site) -> bool:

@@ -30,7 +30,7 @@ _TAKE_ANYTHING = frozenset({"torch.is_tensor", "torch.save", "torch.typename", "
 _ONLY_KEEP = frozenset({"torch.autograd.Variable", "torch.utils.data.TensorDataset"})
 
 _WHOLE_VIEWS = frozenset("transpose permute t view reshape flatten squeeze unsqueeze".split())
-"""Methods that give all elements in another shape: what is kept of the result is not more than the result."""
+"""Methods that give all elements in another shape, so that a view does not keep more memory than it shows."""
 
 
 def written_in(function: FunctionInfo) -> tuple[tuple[ast.expr, int], ...]:

@@ -78,9 +78,11 @@ def _is_given(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
         node = pending.pop()
         if isinstance(node, ast.Name) and node.id not in seen:
             seen.add(node.id)
-            pending += model.all_bindings(function, node.id)
+            pending += model.all_bindings(function, node.id, grows=True)
         elif isinstance(node, (ast.BinOp, ast.UnaryOp)):
             pending += children(node)
+        elif isinstance(node, (ast.Attribute, ast.Subscript)):
+            pending.append(node.value)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             pending.append(node.func.value)
     return not seen.isdisjoint(function.parameter_names[function.self_name is not None :])

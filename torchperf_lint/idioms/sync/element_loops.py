@@ -26,6 +26,7 @@ _ASSUMES = "nothing writes to the tensor while the loop runs"
 _READS = frozenset("shape dtype device ndim size numel dim item backward mean sum max min".split())
 """What gives no other name to the memory of a tensor."""
 _NUMBERS = frozenset({"builtins.float", "builtins.int", "builtins.bool", "builtins.len"})
+_LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await)
 _COUNTS = frozenset({"builtins.range", "builtins.enumerate"})
 
 
@@ -84,7 +85,7 @@ def _reads_sequences(model: Model, read: HostRead, loop: ast.For, value: Value) 
     if not (value.dtype or "").startswith(("int", "uint", "bool")):
         return False
     node, place = model.ast_of(read.site.node), model.place(read.site.node)
-    leaves = (each for each in subtree(loop) if isinstance(each, (ast.Continue, ast.Break)))
+    leaves = (each for each in subtree(loop) if isinstance(each, _LEAVES))
     is_certain = isinstance(node, ast.expr) and surroundings.is_always_evaluated(model.function_of(read.site), node)
     return is_certain and not any(place.tests(loop)) and not any(leaves)
 

@@ -316,8 +316,8 @@ def _join_refs(left: Value, right: Value) -> str | None:
     """What both are: two distributions of torch of different families are distributions still."""
     if left.ref == right.ref:
         return left.ref
-    are_distributions = all((each.ref or "").startswith("torch.distributions.") for each in (left, right))
-    return distributions_api.BASE if left.kind is Kind.INSTANCE and are_distributions else None
+    are_distributions = left.kind is Kind.INSTANCE and {left.ref, right.ref} <= distributions_api.FAMILIES
+    return distributions_api.BASE if are_distributions else None
 
 
 def _join_origins(left: Value, right: Value) -> Origin | None:

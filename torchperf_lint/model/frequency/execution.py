@@ -313,7 +313,7 @@ class ExecutionFrequency:
                 record, says, handed = call
                 there = self.home(record.function)
                 caller, hot_path, inferring = there.caller(record), None, None
-                # Whatever is rare about the call, each training step makes it.
+                # A training step counts as made each time, but for one that a test holds back for long.
                 is_trained = roles.takes_a_step(current) and not is_rare(record.function.place_of(record.statement))
                 if there.entry_points.may_be_hot(record.statement):
                     in_function = None if caller.is_lambda else there.of_call(record, ignore_sampling or is_trained)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.frequency.sampling_guards import SHORT_PERIOD
@@ -13,18 +14,27 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import Place
 
 
+_OTHERWISE = re.compile(r"eval|valid|(?:^|_)val(?:_|$)|log|save|print|report|display|plot|probe|check", re.IGNORECASE)
+"""Names of periods that are not those of training."""
+
+
 def is_rare(place: Place) -> bool:
-    """Whether a test around a statement in its function has a large number, `if step % 5000 == 0`, or holds once."""
-    tests = (each.parent.test for each in place.outwards() if isinstance(each.parent, ast.If))
-    return any(_is_large(node) or _holds_once(node) for test in tests for node in subtree(test))
+    """Whether a test that has to hold around a statement in its function holds once, or after thousands of steps."""
+    tests = (each.parent.test for each in place.outwards() if isinstance(each.parent, ast.If) and each.field == "body")
+    return any(_is_rarely_so(node) for test in tests for node in subtree(test))
 
 
-def _is_large(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) is int and node.value > SHORT_PERIOD
-
-
-def _holds_once(node: ast.AST) -> bool:
-    """`step == args.reset_at`."""
+def _is_rarely_so(node: ast.AST) -> bool:
+    """`step % 5000`, `step % cfg.eval_every`, `step == 1000`, `step == args.reset_at`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        return _is_large(node.right) or bool(_OTHERWISE.search((dotted(node.right) or "").rpartition(".")[2]))
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], ast.Eq):
         return False
-    return dotted(node.left) is not None and not isinstance(node.comparators[0], ast.BinOp)
+    other = node.comparators[0]
+    if isinstance(other, ast.Constant):
+        return _is_large(other)
+    return dotted(node.left) is not None and not isinstance(other, ast.BinOp)
+
+
+def _is_large(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value > SHORT_PERIOD

@@ -22,7 +22,9 @@ def given_for(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | N
     if arguments is None:
         return None
     named = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
-    if named is not None and name in function.parameter_names:
+    hands_it_on = any(last_name(each) == function.called_as for each in (*call.args, *(k.value for k in call.keywords)))
+    is_taken = name in function.parameter_names and all(each.arg != name for each in arguments.posonlyargs)
+    if named is not None and is_taken and not hands_it_on:
         return named  # whatever else is spread, and by whatever name the function is called
     is_constructor = function.name == "__init__" and function.cls is not None
     by_object = function.name == "__call__" and function.cls is not None and last_name(call.func) != function.name

@@ -19,9 +19,10 @@ _KEEP_PLACE = frozenset("abs clamp exp float flatten log mean neg pow reshape sq
 _LOSS = re.compile(r"^(?:\w+_)?loss$")
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 _COMPARES = re.compile(
-    r"^(?:F|functional|nn\.functional|torch\.nn\.functional|self)\."
+    r"^(?:F|functional|nn\.functional|torch\.nn\.functional)\."
     r"(?:(?:mse|l1|smooth_l1|huber|poisson_nll|gaussian_nll|nll|hinge_embedding|cosine_embedding)_loss"
     r"|binary_cross_entropy|binary_cross_entropy_with_logits|cross_entropy|kl_div)$"
+    r"|^self\.(?:mse|l1|smooth_l1|huber)_loss$"
 )
 """Functions of `torch.nn.functional`, and modules of such names, whose first two arguments lie on one device."""
 _OF_TENSORS = frozenset({"mean", "sum", "min", "max", "minimum", "maximum", "abs", "exp", "log", "clamp", "square"})

@@ -144,7 +144,7 @@ class Runner:
         return env
 
     def _element_by_use(self, node: ast.Assign, value: Value) -> Value:
-        """`i` of `i = order[0]` is one element if a later statement of the block reads it by `i.item()` in any case."""
+        """`i` of `i = order[0]` is one element if the next statement reads it by `i.item()` in any case."""
         index = getattr(node.value, "slice", None)
         if value.kind is not Kind.TENSOR or value.scalar is not None or not isinstance(index, ast.expr):
             return value

@@ -111,8 +111,15 @@ class _Tree:
         if isinstance(test, ast.BoolOp):
             return all(map(self._asks_type, test.values))
         if isinstance(test, ast.Compare):
-            return isinstance(test.ops[0], ast.Is) and isinstance(test.comparators[0], ast.Constant)
-        return isinstance(test, ast.Call) and last_name(test.func) in _TYPE_TESTS
+            constant = test.comparators[0]
+            is_none = isinstance(constant, ast.Constant) and constant.value is None
+            return isinstance(test.ops[0], (ast.Is, ast.IsNot)) and is_none and self._is_part(test.left)
+        is_test = isinstance(test, ast.Call) and last_name(test.func) in _TYPE_TESTS and bool(test.args)
+        return is_test and self._is_part(test.args[0])  # type: ignore[attr-defined]
+
+    def _is_part(self, node: ast.expr) -> bool:
+        """The tree, or what a loop takes out of it."""
+        return isinstance(node, ast.Name) and (node.id == self._name or node.id in _walked(self._function))
 
     def _is_moved(self, node: ast.expr) -> bool:
         """Whether it is a moved part, or a list, dict or another object that is made of such."""
@@ -155,7 +162,10 @@ class _Tree:
 
 def _is_empty(node: ast.expr) -> bool:
     """`[]`, `{}`, `dict()`."""
-    return isinstance(node, (ast.Dict, ast.List, ast.Call)) and not any(True for _ in _parts(node))
+    is_maker = isinstance(node, (ast.Dict, ast.List)) or (
+        isinstance(node, ast.Call) and last_name(node.func) in _MAKERS
+    )
+    return is_maker and not any(True for _ in _parts(node))
 
 
 def _parts(node: ast.expr) -> Iterator[ast.expr]:

@@ -82,14 +82,12 @@ def _filled(model: Model, place: Costly) -> Fix | NoFix:
     # An assignment evaluates its number first, a call its index.
     element = edits.text_of(site.tree, site.node)
     is_certain = model.certain_number(statement.value)
-    if not is_certain and isinstance(statement.value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)):
+    if not is_certain and (is_row_of_places(indexed) or not isinstance(statement.value, cst.BinaryOperation)):
         return NoFix.NOT_A_NUMBER
     if ":=" in element or len(indexed.parts) != 1:
         return NoFix.FORM
     new = f"{element}.fill_({number})"
     if is_row_of_places(indexed):
-        if not is_certain:
-            return NoFix.NOT_A_NUMBER
         if not _fits(model, site.node.value, statement.value):
             return NoFix.DTYPE_UNKNOWN
         owner = edits.postfix(site.tree, site.node.value)
