@@ -105,6 +105,21 @@ def test_a_lowered_severity_has_its_reason_in_the_evidence() -> None:
     ]
 
 
+def test_an_option_that_is_off_is_named_where_its_default_stands() -> None:
+    reasons = [each.because[-1] for each in lowered_in("off_by_default")]
+    assert [(each.row, each.text.partition("`")[2].partition("`")[0]) for each in reasons] == [
+        (10, "weight"),
+        (10, "mode"),
+        (10, "chosen"),
+        (10, "weight"),
+        (20, "k"),
+        (50, "sharpen"),
+    ]
+    assert {each.text.replace(each.text.partition("`")[2].partition("`")[0], "x") for each in reasons} == {
+        "this runs only with another `x` than its default, and nothing here gives it one"
+    }
+
+
 def test_another_wait_for_the_same_work_is_named() -> None:
     every = [each for report in reports("drained_queue") for each in report.diagnostics]
     found = [each for each in every if each.path.endswith("loops.py")]
@@ -112,7 +127,7 @@ def test_another_wait_for_the_same_work_is_named() -> None:
     assert {each.because[-1].text for each in notes} == {"this row has already waited for the same work"}
     starts = {each.start: each.row for each in found}
     pairs = [(each.row, starts[each.behind]) for each in notes if each.behind in starts]
-    assert pairs == [(15, 13), (63, 61), (73, 70), (90, 86), (105, 104), (143, 142)]
+    assert pairs == [(15, 13), (63, 61), (73, 70), (90, 86), (105, 104), (112, 111), (143, 142)]
 
 
 def test_a_wait_weighs_the_same_whichever_rules_run() -> None:

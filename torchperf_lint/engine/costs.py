@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine import same_pass
 from torchperf_lint.engine.findings import Because, Confidence, Cost, Loss, Rate, Severity, Unproven
-from torchperf_lint.engine.lowered import Link, Lowered, lowered
+from torchperf_lint.engine.lowered import Lowered, lowered
+from torchperf_lint.engine.same_pass import Link
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.domain.values import WHOLE_BATCH, Kind

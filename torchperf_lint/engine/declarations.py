@@ -143,14 +143,14 @@ def _plain(rule: Rule) -> list[Any]:
         None if rule.loses is None else rule.loses.value,
         None if rule.rate is None else rule.rate.value,
         rule.assumes,
-        rule.works_first,
+        rule.copies_batches,
     ]
 
 
 def _from_plain(plain: Any, modules: Sequence[str]) -> Rule:
     """Decode a rule; raise ValueError or a similar error for anything malformed."""
     code, name, category, summary, message, severity, default, fix, triggers, torch, torchmetrics, *others = plain
-    at_use, asks, loses, rate, assumes, works_first = others
+    at_use, asks, loses, rate, assumes, copies_batches = others
     module = f"{torchperf_lint.rules.__name__}.{category.lower()}.{name.replace('-', '_')}"
     if module not in modules:
         raise ValueError("there is no such rule")
@@ -172,5 +172,5 @@ def _from_plain(plain: Any, modules: Sequence[str]) -> Rule:
         loses if loses is None else Loss(loses),
         rate if rate is None else Rate(rate),
         assumes,
-        works_first,
+        copies_batches,
     )

@@ -93,7 +93,7 @@ class Rule(NamedTuple):
     loses: Loss | None = None  # what a finding costs; None: nothing
     rate: Rate | None = None  # how often at least; None: in every step
     assumes: str = ""  # what an unsafe fix takes for granted, where the fix itself does not say so
-    works_first: bool = False  # the reported place gives the device work of its own, or a batch, and waits for that
+    copies_batches: bool = False  # what it waits for is a copy of a batch, however little work the device has left
 
     @property
     def is_paid_here(self) -> bool:
@@ -136,7 +136,7 @@ def rule(
     loses: Loss | None = None,
     rate: Rate | None = None,
     asks: tuple[str, ...] = (),
-    works_first: bool = False,
+    copies_batches: bool = False,
 ) -> Callable[[Check], Rule]:
     """Declare a rule.
 
@@ -146,7 +146,7 @@ def rule(
     `costs_at_use`: the report is where an object is created, and its evidence names the uses that cost time.
     `loses` says what a finding costs, where that is not what most rules of the category cost. `rate` says how often,
     where that is more often than the reported place runs, or less. With `costs=False` it costs no time or memory.
-    `works_first`: the reported place launches work or copies a batch, and waits for that though the queue be empty.
+    `copies_batches`: the reported place waits for the copy of a batch, however little work the device has left.
     `asks` names the packages (`torch`, `torchmetrics`) whose version the check queries with `model.target`.
     `message` may hold `{placeholders}` that each Finding's `fields` fill.
     `assumes` says what the user has to check where a fix is unsafe.
@@ -176,7 +176,7 @@ def rule(
             (loses or _LOSES[category]) if costs else None,
             rate,
             assumes,
-            works_first,
+            copies_batches,
         )
         _refuse_bad(declared)
         return declared

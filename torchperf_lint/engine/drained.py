@@ -30,7 +30,7 @@ def _before(queue: Queue, place: Place, node: ast.expr) -> Iterator[Event]:
     at = next((at for at, each in enumerate(own) if each.node is node and each.waits), None)
     if at is None or isinstance(place.statement, ast.While):
         return  # a loop's test also comes behind the loop's body
-    yield from (each for each in reversed(own[:at]) if not each.waits)  # one statement is one finding with parts
+    yield from reversed(own[:at])
     for each in itertools.islice(place.outwards(), _FARTHEST):
         for statement in reversed(each.block[max(0, each.position - _FARTHEST) : each.position]):
             yield from (event for event in reversed(queue.of_statement(function, statement)) if not event.leaves)

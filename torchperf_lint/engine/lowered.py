@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine import same_pass
+from torchperf_lint.engine.by_default import off_by_default
 from torchperf_lint.engine.declare import Category
 from torchperf_lint.engine.device_queue import Queue, has_several_queues
 from torchperf_lint.engine.drained import waited_before
@@ -17,15 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from torchperf_lint.engine.declare import Rule
-    from torchperf_lint.model import HotPath, Model
-
-
-class Link(NamedTuple):
-    """A part of a statement on the way to a site, the site itself or a call that leads there, in a file's model."""
-
-    model: Model
-    statement: ast.stmt
-    node: ast.expr | None
+    from torchperf_lint.engine.same_pass import Link
+    from torchperf_lint.model import HotPath
 
 
 class Lowered(NamedTuple):
@@ -55,6 +49,9 @@ def _reasons(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Iterator[Low
     drained = _drained(rule, here)
     if drained is not None:
         yield drained
+    option = off_by_default(way)
+    if option is not None:
+        yield Lowered(Severity.WARNING, option)
     if hot_path.evaluates:
         row = hot_path.because[-1] if hot_path.because else Because(here.statement.lineno, "")
         infers = hot_path.frequency is Frequency.INFERENCE_LOOP
@@ -84,9 +81,9 @@ def _is_guard(here: Link) -> bool:
 
 
 def _drained(rule: Rule, here: Link) -> Lowered | None:
-    """The wait before it that leaves the queue empty, where the rule's place gives the device no work of its own."""
+    """The wait before it that leaves the queue empty; a batch still waits for its own copy then."""
     model = here.model
-    if here.node is None or rule.works_first or has_several_queues(model):
+    if here.node is None or has_several_queues(model):
         return None
     queue = model.remember("device queue", lambda: Queue(model))
     before = waited_before(queue, model.place_of(here.statement), here.node)
@@ -94,4 +91,4 @@ def _drained(rule: Rule, here: Link) -> Lowered | None:
         return None  # one edit sends what both pack, and only then neither waits
     because = Because(before.node.lineno, "this row has already waited for the same work")
     start = model.source.offset(before.node.lineno, before.node.col_offset)
-    return Lowered(Severity.NOTE, because, start)
+    return Lowered(Severity.WARNING if rule.copies_batches else Severity.NOTE, because, start)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import host_work as host_work_names
 from torchperf_lint.knowledge import slow_calls
@@ -25,6 +25,14 @@ _MOST_CALLS = 2
 
 _OF_STEP = frozenset({"forward", "__init__", "__call__"})
 """What every step runs takes no seconds."""
+
+
+class Link(NamedTuple):
+    """A part of a statement on the way to a site, the site itself or a call that leads there, in a file's model."""
+
+    model: Model
+    statement: ast.stmt
+    node: ast.expr | None
 
 
 def slow_call(model: Model, statement: ast.stmt, node: ast.expr | None) -> CallRecord | None:

@@ -32,7 +32,6 @@ _FILLS = ("masked_fill", "masked_fill_")
     summary="elements are chosen by a mask on the device, whose count the host waits for in every step",
     message="`{chosen}` waits for the device {why}, {where}",
     severity=Severity.ERROR,
-    works_first=True,
     fix=Safety.SAFE,
     assumes="the sum may be rounded differently in the last digits",
     triggers=(("[", "masked_fill"),),

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     summary="a distribution checks its parameters in every step, and the host waits for the answer",
     message="`{call}` checks {what} on the device and waits for the answer {where}",
     severity=Severity.ERROR,
-    works_first=True,
     fix=Safety.UNSAFE,
     assumes="all parameters and samples are valid",
     torch=">=1.8",

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     summary="an operation whose result size depends on the data makes the host wait in every step",
     message="`{call}` waits for the device to know the size of its result, {where}",
     severity=Severity.ERROR,
-    works_first=True,
     fix=Safety.SAFE,
     assumes="no graph that is traced or exported has to serve another size",
     triggers=(

@@ -41,7 +41,6 @@ _WAITS = {
     summary="an index, a size or a number to be written crosses between host and device in every step",
     message="`{place}` {waits}, {where}",
     severity=Severity.ERROR,
-    works_first=True,
     fix=Safety.SAFE,
     assumes="no other stream reads the copy too early, what is moved is a tensor, no attribute on the way is a "
     "property, and no traced graph has to serve another device",

@@ -46,7 +46,7 @@ _COPIED = frozenset({NoFix.NOT_PINNED, NoFix.MAY_BE_WRITTEN})
     summary="a batch, or a part of host data, is copied to the device while the host waits",
     message="`{copy}` makes the host wait until the copy is done, {where}",
     severity=Severity.ERROR,
-    works_first=True,
+    copies_batches=True,
     fix=Safety.SAFE,
     assumes="nothing writes to the source during the copy, which is a plain tensor, and the device is not MPS",
     triggers=((".to(", ".cuda(", ".copy_(", "] ="),),
