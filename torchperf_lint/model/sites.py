@@ -7,11 +7,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import torch_api
 from torchperf_lint.knowledge.versions import Stated
 from torchperf_lint.model.asking.frequency import FrequencyModel
 from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value
 from torchperf_lint.model.syntax import scope
 from torchperf_lint.model.syntax.hostdata import is_host_data
+from torchperf_lint.model.values import loader_classes
 from torchperf_lint.syntax.site import Site, StatementTree, statement_tree
 from torchperf_lint.syntax.tree import own_expressions, subtree
 
@@ -80,6 +82,22 @@ class SiteModel(FrequencyModel):
             return value.kind is Kind.LIBRARY and value.ref in wanted
 
         yield from self.sites(tuple(ref.rpartition(".")[2] for ref in refs), hot, is_wanted, near_device)
+
+    def loaders(self) -> Iterator[Site]:
+        """Calls that build data loaders: of a library's class, or of its constructor in a class derived from it."""
+        yield from self.calls(*torch_api.LOADERS)
+        yield from self.sites(("__init__",), False, self._builds_own_loader)
+
+    def loader_class(self, site: Site) -> str:
+        """The library's class, by its qualified name, of the loader that is built at a site; empty if not known."""
+        made = self.value(site.node.func)
+        cls = None if made.kind is Kind.LIBRARY else self.place(site.node).function.cls
+        own = made.ref if cls is None else loader_classes.loader_class(self._inference, cls)
+        return own or ""
+
+    def _builds_own_loader(self, record: CallRecord) -> bool:
+        cls = record.function.cls
+        return cls is not None and loader_classes.building_call(self._inference, cls) is record
 
     def builtin_calls(self, *names: str, given: Kind | None = None) -> Iterator[Site]:
         """Calls of these builtins by their own names, where the file does not rebind them.

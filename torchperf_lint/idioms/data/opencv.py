@@ -10,7 +10,6 @@ from torchperf_lint.idioms.compute.settings import environment_set
 from torchperf_lint.idioms.data.in_workers import functions_of_workers
 from torchperf_lint.idioms.data.workers import workers_of
 from torchperf_lint.idioms.placing import beside, has_rows_to_itself
-from torchperf_lint.knowledge import torch_api
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +37,7 @@ def in_workers(model: Model, sites: Sequence[Site]) -> InWorkers | None:
             continue
         if _is_told_one_thread(there):
             return None
-        for loader in there.calls(*torch_api.LOADERS):
+        for loader in there.loaders():
             workers = workers_of(there, loader)
             if workers is None or there.in_test(loader):
                 continue

@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import habits
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data.copied import written_while_copied
-from torchperf_lint.knowledge import loading, torch_api
+from torchperf_lint.knowledge import loading
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import edits
 
@@ -27,7 +27,7 @@ def pinned_too(model: Model, batch: Value) -> tuple[Edit, ...] | None:
     None where a loader of another file does not pin, or where pinning is not shown to be safe.
     """
     changed: list[Edit] = []
-    sites = {model.ast_of(site.node): site for site in model.calls(*torch_api.LOADERS)}
+    sites = {model.ast_of(site.node): site for site in model.loaders()}
     for loader in batch.sources:
         site = sites.get(loader)
         if site is None:
@@ -56,7 +56,7 @@ def _is_plainly_unpinned(loader: ast.Call) -> bool:
 
 def argument(model: Model, site: Site) -> Given | None:
     """What the call that builds a loader says of `pin_memory`; None if that cannot be told."""
-    ref = model.value(site.node.func).ref or ""
+    ref = model.loader_class(site)
     return given(model, site.node, "pin_memory", loading.position(ref, "pin_memory"))
 
 
@@ -65,7 +65,7 @@ def pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples)
     torch = model.name_of("torch", site)
     asks = torch is not None
     value = f"{torch}.cuda.is_available()" if asks and not route.certain else "True"
-    ref = model.value(site.node.func).ref or ""
+    ref = model.loader_class(site)
     batch_size = given(model, site.node, "batch_size", loading.position(ref, "batch_size"))
     # Without batching the loader yields the dataset's own tensors, and pinning replaces them by copies.
     batched = batch_size is not None and (batch_size.absent or not _is_none(batch_size))

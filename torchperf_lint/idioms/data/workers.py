@@ -24,7 +24,7 @@ class Workers(NamedTuple):
 
 def workers_of(model: Model, site: Site, keyword: str = "num_workers") -> Workers | None:
     """The workers of the loader that a call builds; None if it has none or the number is unknown."""
-    position = loading.position(model.value(site.node.func).ref or "", keyword) if keyword == "num_workers" else None
+    position = loading.position(model.loader_class(site), keyword) if keyword == "num_workers" else None
     passed = given(model, site.node, keyword, position)
     if passed is None or passed.value is None or passed.value.kind is Kind.NONE:
         return None
@@ -40,9 +40,7 @@ def workers_of(model: Model, site: Site, keyword: str = "num_workers") -> Worker
 
 def none_by_default(model: Model, site: Site) -> bool:
     """Whether the loader that a call builds has no workers unless the command line sets some."""
-    passed = given(
-        model, site.node, "num_workers", loading.position(model.value(site.node.func).ref or "", "num_workers")
-    )
+    passed = given(model, site.node, "num_workers", loading.position(model.loader_class(site), "num_workers"))
     if passed is None or passed.absent or passed.node is None:
         return passed is not None and passed.absent
     return passed.is_constant(0) or _option(model, passed.node) == 0
@@ -68,9 +66,7 @@ def _option(model: Model, node: cst.BaseExpression) -> int | None:
 
 def takes_every_cpu(model: Model, site: Site) -> bool:
     """Whether a loader gets as many workers as the host has CPUs: `os.cpu_count()`, directly or through a name."""
-    passed = given(
-        model, site.node, "num_workers", loading.position(model.value(site.node.func).ref or "", "num_workers")
-    )
+    passed = given(model, site.node, "num_workers", loading.position(model.loader_class(site), "num_workers"))
     node = None if passed is None or passed.node is None else model.ast_of(passed.node)
     owner = model.function_of(site)
     if isinstance(node, ast.Name):

@@ -18,6 +18,7 @@ from torchperf_lint.model.loaders.made_up import MadeUp
 from torchperf_lint.model.syntax.code import Vocabulary
 from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, last_name
 from torchperf_lint.model.values.devices import named_device
+from torchperf_lint.model.values.loader_classes import building_call
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -128,8 +129,12 @@ class Loading:
         if self._is_kept(loader, function):
             assert function.cls is not None
             yield from function.cls.methods.values()
-            made = inference.method(function.cls, "__init__")
-            yield from () if made is None else (record.function for record in inference.callers(made))
+            yield from self._making(function.cls)
+        own = None if function.cls is None else building_call(inference, function.cls)
+        if function.cls is not None and own is not None and own.call is loader:
+            yield from self._making(function.cls)
+            for heir in () if inference.program is None else inference.program.heirs(function.cls):
+                yield from self._making(heir)
         is_module = function is inference.index.module
         if loader in all_sources(inference.names.all_at_top() if is_module else frame.env.values()):
             yield from (inner for inner in inference.index.functions if inner.outer is function)
@@ -137,6 +142,11 @@ class Loading:
                 for analyzed in inference.program.neighbours(inference.index):
                     if loader in all_sources(analyzed.inference().names.all_at_top()):
                         yield analyzed.index.module
+
+    def _making(self, cls: ClassInfo) -> Iterator[FunctionInfo]:
+        """The functions that make objects of the class."""
+        made = self._inference.method(cls, "__init__")
+        yield from () if made is None else (record.function for record in self._inference.callers(made))
 
     def _is_kept(self, loader: ast.Call, function: FunctionInfo) -> bool:
         """Whether the function stores the loader in an attribute of its object."""

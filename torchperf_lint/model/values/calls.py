@@ -14,6 +14,7 @@ from torchperf_lint.model.values import applying, arrays, distributions, host_us
 from torchperf_lint.model.values.devices import HOST_DATA, as_device, moved, moved_object, named_device
 from torchperf_lint.model.values.iteration import tuple_of
 from torchperf_lint.model.values.library import half_shown, library_call
+from torchperf_lint.model.values.loader_classes import building_call, loader_class
 from torchperf_lint.model.values.modules import is_part, module_call, module_method, part_method
 from torchperf_lint.model.values.name_heuristics import BATCH
 from torchperf_lint.model.values.spreading import spread
@@ -92,7 +93,7 @@ def result(
         is_known = given.kind is not Kind.UNKNOWN or given.device.on_accelerator or given.among
         return given if is_known else _handed_on(node, arguments)
     if kind is Kind.UNKNOWN and _iterates_inherited(evaluator, node):
-        return Value(Kind.LOADER, element=BATCH._replace(device=Device.CPU))
+        return _own_loader(evaluator, node)
     if kind is Kind.UNKNOWN and callee.device.on_accelerator:
         return Value(Kind.PYTREE, callee.device, because=callee.because)
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda") and kind is Kind.UNKNOWN:
@@ -136,9 +137,10 @@ def _given_by(
 def _as_loader(evaluator: ExpressionValues, made: Value, node: ast.Call) -> Value:
     """An object of a class derived from a library's loader: a loader that yields what its own `__iter__` yields."""
     cls, inference = made.cls, evaluator.inference
-    if made.kind is not Kind.INSTANCE or cls is None or torch_api.LOADERS.isdisjoint(inference.library_bases(cls)):
+    if made.kind is not Kind.INSTANCE or cls is None or loader_class(inference, cls) is None:
         return made
-    batch = BATCH._replace(device=Device.CPU, sources=(node,))
+    built = building_call(inference, cls)
+    batch = BATCH._replace(device=Device.CPU, sources=(node if built is None else built.call,))
     iterated = inference.method(cls, "__iter__")
     if iterated is not None:
         batch = element_of(inference.called(iterated, [made], {}))
@@ -267,8 +269,16 @@ def _iterates_inherited(evaluator: ExpressionValues, node: ast.Call) -> bool:
     if not isinstance(func.value, ast.Call) or last_name(func.value.func) != "super":
         return False
     cls, inference = function.cls, evaluator.inference
-    is_loader = not torch_api.LOADERS.isdisjoint(inference.library_bases(cls))
+    is_loader = loader_class(inference, cls) is not None
     return is_loader and not any("__iter__" in each.methods for each in inference.lineage(cls)[1:])
+
+
+def _own_loader(evaluator: ExpressionValues, node: ast.Call) -> Value:
+    """The batches of the object's own class, as the library's loader gives them."""
+    cls = evaluator.frame.function.cls
+    built = None if cls is None else building_call(evaluator.inference, cls)
+    batch = BATCH._replace(device=Device.CPU, sources=() if built is None else (built.call,))
+    return Value(Kind.LOADER, element=batch, sources=batch.sources)
 
 
 def _is_metric(value: Value) -> bool:

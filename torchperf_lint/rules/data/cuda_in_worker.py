@@ -8,7 +8,6 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Severity
 from torchperf_lint.idioms.data import in_workers
 from torchperf_lint.idioms.data.workers import workers_of
-from torchperf_lint.knowledge import torch_api
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 )
 def cuda_in_worker(model: Model) -> Iterator[Finding]:
     """Loaders with workers whose dataset, transforms or collate function put tensors on the accelerator."""
-    for site in model.calls(*torch_api.LOADERS):
+    for site in model.loaders():
         if workers_of(model, site) is None or model.in_test(site):
             continue
         because = in_workers.device_use(model, site)

@@ -8,7 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
 from torchperf_lint.idioms import habits
 from torchperf_lint.idioms.arguments import given
-from torchperf_lint.knowledge import loading, torch_api
+from torchperf_lint.knowledge import loading
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import edits
 
@@ -37,8 +37,8 @@ def dataloader_no_workers(model: Model) -> Iterator[Finding]:
 
 
 def _loaders(model: Model) -> Iterator[Finding]:
-    for site in model.calls(*torch_api.LOADERS):
-        position = loading.position(model.value(site.node.func).ref or "", "num_workers")
+    for site in model.loaders():
+        position = loading.position(model.loader_class(site), "num_workers")
         workers = given(model, site.node, "num_workers", position)
         if workers is None or not (workers.absent or workers.is_constant(0)) or model.in_test(site):
             continue

@@ -8,7 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data.workers import takes_every_cpu, workers_of
-from torchperf_lint.knowledge import loading, torch_api
+from torchperf_lint.knowledge import loading
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits
 
@@ -46,7 +46,7 @@ _MANY_AHEAD = 16
 )
 def dataloader_oversubscribed(model: Model) -> Iterator[Finding]:
     """Loaders with a worker per CPU in each of several processes, with very many workers or prefetched batches."""
-    for site in model.calls(*torch_api.LOADERS):
+    for site in model.loaders():
         if model.in_test(site):
             continue
         call = f"{model.text(site.node.func)}(...)"
@@ -67,9 +67,7 @@ def dataloader_oversubscribed(model: Model) -> Iterator[Finding]:
 def _share(model: Model, site: Site) -> Fix | None:
     """Divide the CPUs that this process may use among the processes on the host."""
     system = model.named("os", site)
-    passed = given(
-        model, site.node, "num_workers", loading.position(model.value(site.node.func).ref or "", "num_workers")
-    )
+    passed = given(model, site.node, "num_workers", loading.position(model.loader_class(site), "num_workers"))
     if (
         system.kind is not Kind.LIBRARY
         or passed is None

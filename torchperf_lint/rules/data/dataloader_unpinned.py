@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Because, Finding, Fix, Loss, NoFix, S
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data.pinning import argument, pin
 from torchperf_lint.idioms.data.workers import none_by_default
-from torchperf_lint.knowledge import loading, torch_api
+from torchperf_lint.knowledge import loading
 from torchperf_lint.syntax import edits
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 )
 def dataloader_unpinned(model: Model) -> Iterator[Finding]:
     """Loaders whose batches go to an accelerator, and the Trainer's `dataloader_pin_memory=False`."""
-    for site in model.calls(*torch_api.LOADERS):
+    for site in model.loaders():
         pinned = argument(model, site)
         if pinned is None or not (pinned.absent or pinned.is_constant(False)) or model.in_test(site):
             continue

@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Because, Finding, Fix, Rate, Safety, 
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data import epochs
 from torchperf_lint.idioms.data.workers import workers_of
-from torchperf_lint.knowledge import loading, torch_api
+from torchperf_lint.knowledge import loading
 from torchperf_lint.syntax import edits
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 )
 def dataloader_workers_respawned(model: Model) -> Iterator[Finding]:
     """Loaders with workers that a loop over epochs, or Lightning, iterates again, and the Trainer's arguments."""
-    for site in model.calls(*torch_api.LOADERS):
+    for site in model.loaders():
         kept = given(model, site.node, "persistent_workers")
         if kept is None or not (kept.absent or kept.is_constant(False)) or model.in_test(site):
             continue

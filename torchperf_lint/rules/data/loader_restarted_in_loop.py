@@ -10,7 +10,6 @@ from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.data import epochs
 from torchperf_lint.idioms.data.workers import workers_of
-from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 def loader_restarted_in_loop(model: Model) -> Iterator[Finding]:
     """`iter(loader)` in a batch loop or its callees, and loaders with workers that a loop over epochs creates."""
     yield from _restarted(model)
-    for site in model.calls(*torch_api.LOADERS):
+    for site in model.loaders():
         workers = workers_of(model, site)
         rebuilt = None if workers is None or model.in_test(site) else epochs.rebuilding_loop(model, site)
         if rebuilt is not None:
