@@ -12,7 +12,8 @@ class HookTable(NamedTuple):
     `bases` are last names of the base classes that make a class one of this kind; `roots` are prefixes that the
     qualified base must have; one of the two may be empty, which means any. `placed` are parameters whose tensors the
     framework has moved to the device. `holder` is a parameter whose attributes hold such tensors: one of the loss, and
-    others of any form. `evaluates` says that only evaluations call them.
+    others of any form. `evaluates` says that only evaluations call them. `loaded` are parameters that get a batch
+    as the loader made it.
     """
 
     framework: str
@@ -22,6 +23,7 @@ class HookTable(NamedTuple):
     placed: frozenset[str]
     holder: str | None = None
     evaluates: bool = False
+    loaded: frozenset[str] = frozenset()
 
 
 HELD_LOSS = "loss"
@@ -183,6 +185,17 @@ HOOK_TABLES = (
         (),
         _words("prepare_inputs_for_generation"),
         _words("input_ids attention_mask inputs_embeds"),
+    ),
+    HookTable(
+        "BasicSR",
+        _words(
+            "BaseModel SRModel SRGANModel ESRGANModel EDVRModel SwinIRModel StyleGAN2Model HiFaceGANModel RIDNetModel "
+            "VideoBaseModel VideoGANModel VideoRecurrentModel VideoRecurrentGANModel"
+        ),
+        ("basicsr.",),
+        _words("feed_data optimize_parameters"),
+        _words(""),
+        loaded=_words("data"),
     ),
     HookTable(
         "fairseq",

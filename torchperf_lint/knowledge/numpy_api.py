@@ -99,3 +99,10 @@ GIVE_PLACES = frozenset(
 
 PLACES_AS_GIVEN = "numpy.unravel_index"
 """A function whose result is a tuple of such arrays for an array, and of integers for an integer."""
+
+FLOATS = frozenset(
+    ref
+    for module, names in (("math", "inf nan pi e tau"), ("numpy", "inf nan pi e"), ("torch", "inf nan pi e"))
+    for ref in (f"{module}.{name}" for name in names.split())
+)
+"""Constants that are plain floats of Python, by their qualified names."""

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.model.frequency.entry_points import OwnEntries, own_entries
 from torchperf_lint.model.project.parts import Parts
-from torchperf_lint.model.syntax.backward import names_sent_backward, tensors_sent_backward, terms_sent_backward
+from torchperf_lint.model.syntax.backward import (
+    entries_sent_backward,
+    names_sent_backward,
+    tensors_sent_backward,
+    terms_sent_backward,
+)
 from torchperf_lint.model.values.host_uses import may_have_other_arrays, shown_on_host
 
 if TYPE_CHECKING:
@@ -34,7 +39,8 @@ class _Facts:
             return str(may_have_other_arrays(index))
         if fact == "backward":
             asked = (names_sent_backward, terms_sent_backward, tensors_sent_backward)
-            return repr([sorted(each(index.module)) for each in asked])
+            known = [sorted(each(index.module)) for each in asked]
+            return repr([*known, sorted(entries_sent_backward(index.module))])
         if fact == "loops":
             return self._entries_of(index, texts).loops_by
         if fact == "entry" and texts:

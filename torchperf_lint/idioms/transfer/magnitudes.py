@@ -6,6 +6,7 @@ import ast
 import math
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge import numpy_api
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import is_whole
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _COUNTED = 2.0**48
 """More than a program counts in a year, and more elements than memory holds."""
 _NAMED = math.tau
-"""The largest number that `math` names; every float has its infinity and its NaN."""
+"""The largest number that `math`, NumPy and torch name; every float has its infinity and its NaN."""
 _EXPONENT = 80.0
 """The exponential of a number up to this one is a float32."""
 OF_FLOAT16 = 65504
@@ -68,7 +69,7 @@ class _Bounds:
             is_shape = isinstance(whole, ast.Attribute) and whole.attr == "shape"
             return _COUNTED if is_shape and self._is_tensor(whole.value) else None  # type: ignore[attr-defined]
         if isinstance(node, ast.Attribute):
-            return _NAMED if self._ref(node.value) == "math" else None
+            return _NAMED if f"{self._ref(node.value)}.{node.attr}" in numpy_api.FLOATS else None
         if isinstance(node, ast.BinOp):
             return self._computed(node, seen)
         return self._called(node, seen) if isinstance(node, ast.Call) else None

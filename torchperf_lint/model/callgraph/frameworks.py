@@ -158,6 +158,9 @@ def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cla
         if any(_is_a(ref, table) for ref in names):
             if name in hooks.LIGHTNING_BEFORE_TRANSFER:
                 return Contract(True, f"{table.framework} calls `{name}` for every batch")
+            if table.loaded:
+                says = f"{table.framework} calls `{name}` for every batch"
+                return Contract(True, says, tensors=table.loaded, origin=Origin.BATCH)
             return Contract(
                 True,
                 f"{table.framework} calls `{name}` for every batch",

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.domain.values import Kind, Value
-from torchperf_lint.model.syntax.backward import names_sent_backward, tensors_sent_backward, terms_sent_backward
+from torchperf_lint.model.syntax.backward import (
+    entries_sent_backward,
+    names_sent_backward,
+    tensors_sent_backward,
+    terms_sent_backward,
+)
 
 if TYPE_CHECKING:
     import ast
@@ -23,6 +28,7 @@ class Frame:
 
     __slots__ = (
         "backward",
+        "backward_entries",
         "backward_tensors",
         "backward_terms",
         "env",
@@ -45,6 +51,7 @@ class Frame:
         self.yields: list[Value] = []
         self.env: Env = {}
         self.backward = names_sent_backward(function)
+        self.backward_entries = entries_sent_backward(function)
         self.backward_terms = terms_sent_backward(function)
         self.backward_tensors = tensors_sent_backward(function)
         self.on_host: Mapping[str, Kind] = {}

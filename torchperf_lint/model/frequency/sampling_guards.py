@@ -25,6 +25,7 @@ _CLOCKS = frozenset({"time", "perf_counter", "monotonic", "process_time", "now"}
 _COUNTER = re.compile(
     r"(^|_)(step|steps|iter|iters|iteration|batch|idx|index|count|counter|it|i|j|n|k|itr|num_updates|batch_i)$"
 )
+_PLURALS = ("_steps", "_iters")
 _PERIOD = re.compile(r"interval|period|freq|(^|_)every(_|$)|gap")
 _TRAINING_PERIOD = re.compile(
     r"^(?:train|training|learn|learning|optimi[sz]e)_(?:every|freq|frequency|interval|period)$"
@@ -389,6 +390,8 @@ def _comparison(test: ast.Compare, taken: bool, lookup: Callable[[str], list[ast
             and bound_side.value <= bounds.MOST_STEPS_OF_WARM_UP
         )
         below = isinstance(operator, (ast.Lt, ast.LtE)) == (counter is left)
+        if _is_number_of_steps(counter, lookup):
+            return False
         if small and isinstance(operator, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
             return taken == below
     return False
@@ -451,6 +454,12 @@ def _is_counter(node: ast.expr) -> bool:
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         name = str(node.slice.value)  # `group["step"]`
     return name is not None and _COUNTER.search(name.lower()) is not None
+
+
+def _is_number_of_steps(node: ast.expr, lookup: Callable[[str], list[ast.expr]]) -> bool:
+    """`rollout_steps` of `rollout_steps=1`: how many steps there are. A counter starts at zero, or is no default."""
+    bound = lookup(node.id) if isinstance(node, ast.Name) and node.id.endswith(_PLURALS) else []
+    return bool(bound) and all(isinstance(each, ast.Constant) and each.value != 0 for each in bound)
 
 
 def _reads_clock(node: ast.expr, lookup: Callable[[str], list[ast.expr]]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_lint.model.syntax.index import dotted, last_name
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.syntax.index import FunctionInfo
 
+_Item = TypeVar("_Item")
 _REDUCE = frozenset({"mean", "sum"})
 _METHODS = frozenset({"backward", "scale", "manual_backward"})
 _KEEP_PLACE = frozenset("abs clamp exp float flatten log mean neg pow reshape sqrt square squeeze sum view".split())
@@ -37,6 +38,19 @@ def names_sent_backward(function: FunctionInfo) -> frozenset[str]:
     The loss that a `training_step` returns counts, too: the framework sends it backward.
     """
     return _known(function, "backward", lambda: frozenset(_paths(_sent(function))))
+
+
+def entries_sent_backward(function: FunctionInfo) -> frozenset[tuple[str, str]]:
+    """Names `x` with the keys `k` of `x["k"].backward()` in the function."""
+    return _known(function, "backward entries", lambda: frozenset(_entries(function)))
+
+
+def _entries(function: FunctionInfo) -> Iterator[tuple[str, str]]:
+    for node in _sent(function):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            name, key = dotted(node.value), node.slice.value
+            if name is not None and isinstance(key, str):
+                yield name, key
 
 
 def reduced_and_sent_backward(function: FunctionInfo) -> frozenset[str]:
@@ -102,7 +116,7 @@ def _assigned(function: FunctionInfo) -> dict[str, list[ast.expr]]:
     return assigned
 
 
-def _known(function: FunctionInfo, question: str, find: Callable[[], frozenset[str]]) -> frozenset[str]:
+def _known(function: FunctionInfo, question: str, find: Callable[[], frozenset[_Item]]) -> frozenset[_Item]:
     index = function.index
     if not function.is_module:
         return index.note((question, function), find)

@@ -7,7 +7,7 @@ import builtins
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.knowledge import conventions, torch_api
+from torchperf_lint.knowledge import conventions, numpy_api, torch_api
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import class_unions, registries
 from torchperf_lint.model.domain.accelerator_tests import asks_about_accelerator
@@ -158,7 +158,7 @@ class Evaluator:
             ref = f"{base.ref}.{name}"
             if ref in torch_api.DTYPES or ref == "torch.bool":
                 return Value(Kind.DTYPE, dtype=torch_api.DTYPES.get(ref))
-            if ref in ("math.inf", "math.nan", "math.pi", "math.e", "math.tau"):
+            if ref in numpy_api.FLOATS:
                 return Value(Kind.NUMBER, dtype="float")
             return self.inference.names.imported(ref)
         if base.holds_tensors:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_lint.engine.findings import Unproven
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import frameworks
-from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, container, join
 from torchperf_lint.model.syntax.backward import returns_its_loss
 from torchperf_lint.model.syntax.bulk_moves import move_in
 from torchperf_lint.model.syntax.effects import FUNCTIONS, narrowed_paths
@@ -162,6 +162,8 @@ class Runner:
         A tensor that is added to such a loss, or multiplied with a part of it, lives where the loss does.
         """
         path = dotted(target)
+        if value.kind is Kind.CONTAINER and value.ref == "dict":
+            return self._with_losses(path, source, value)
         if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN and path in self.frame.backward_tensors:
             value = Value(Kind.TENSOR)
         if path in self.frame.backward_terms and value.kind is Kind.TENSOR and not _is_shown(value):
@@ -181,6 +183,16 @@ class Runner:
             if known.device.on_accelerator:
                 return Value(Kind.TENSOR, known.device.or_host(), True, dtype="float", because=known.because)
         return self._trained(Value(Kind.TENSOR, scalar=True, dtype="float"), source)
+
+    def _with_losses(self, path: str | None, source: ast.expr, losses: Value) -> Value:
+        """A dict of which `losses["total"].backward()` is called, and what that entry is is not shown otherwise."""
+        entries: dict[object, Value] = dict(losses.items or ())
+        for name, key in sorted(self.frame.backward_entries):
+            entry = entries.get(key, losses.element or UNKNOWN)
+            if name == path and entry.kind in (Kind.UNKNOWN, Kind.PYTREE, Kind.TENSOR) and not _is_shown(entry):
+                entries[key] = self._trained(Value(Kind.TENSOR, scalar=True, dtype="float"), source)
+        is_known = entries == dict(losses.items or ())
+        return losses if is_known else container(losses.element or UNKNOWN, entries.items(), "dict")
 
     def _trained(self, loss: Value, source: ast.expr, shown: str = "") -> Value:
         """A loss lives where its model is trained: on the accelerator if the program uses one."""
