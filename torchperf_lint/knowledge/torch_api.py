@@ -370,6 +370,9 @@ MODULE_DICT = "torch.nn.ModuleDict"
 
 MODULE = "torch.nn.Module"
 
+HOLDERS_OF_PARAMETERS = frozenset({"torch.nn.ParameterList", "torch.nn.ParameterDict"})
+"""Modules whose items are tensors."""
+
 HOLDERS = frozenset("torch.nn." + name for name in "Module Sequential ModuleList ModuleDict".split())
 """Modules that have no attributes of their own but what a program puts into them."""
 

@@ -328,7 +328,9 @@ def item_of(base: Value, index: Value, sliced: bool) -> Value:
 
 
 def _held_in(holder: Value, held: Value) -> Value:
-    """What a container of modules or metrics holds: a module of unknown class where nothing else is known."""
+    """What a container of modules, metrics or parameters holds: a module where nothing else is known."""
+    if holder.ref in torch_api.HOLDERS_OF_PARAMETERS:
+        return Value(Kind.TENSOR, holder.device, because=holder.because)
     held = inside_module(holder, held)
     is_known = held.kind is Kind.MODULE or holds_metrics(held) or holder.kind is Kind.METRIC
     return held if is_known else Value(Kind.MODULE, holder.device, because=holder.because)
@@ -382,7 +384,7 @@ def element_of(value: Value) -> Value:
     if value.kind is Kind.TENSOR:
         return value._replace(scalar=True if value.vector else None, vector=None)
     if value.kind is Kind.MODULE:
-        return _held_in(value, value.element or UNKNOWN)
+        return STRING if value.ref == "torch.nn.ParameterDict" else _held_in(value, value.element or UNKNOWN)
     if value.kind in (Kind.NUMPY, Kind.STRING):
         return Value(value.kind)
     return Value(device=value.device, because=value.because) if value.device.on_accelerator else UNKNOWN
