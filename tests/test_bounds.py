@@ -22,7 +22,7 @@ from torchperf_lint.model.analyzed_file import AnalyzedFile
 from torchperf_lint.model.callgraph.class_unions import alternatives
 from torchperf_lint.model.domain.values import Kind, Value
 from torchperf_lint.model.frequency.branches import _can_hold
-from torchperf_lint.model.frequency.path_conditions import negated
+from torchperf_lint.model.frequency.path_conditions import Scope, literal, negated
 from torchperf_lint.model.project.file_symbols import symbols_of
 from torchperf_lint.model.syntax.indexing import index_of
 from torchperf_lint.syntax.source import Source
@@ -263,6 +263,18 @@ def test_most_open_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not _can_hold([asked, negated(asked)])
     monkeypatch.setattr(bounds, "MOST_OPEN_QUESTIONS", 0)
     assert _can_hold([asked, negated(asked)])
+
+
+def test_most_tests_of_bindings(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "def f():\n  q = True\n  if q:\n    n = 1\n  else:\n    n = 2\n  use(n)\n"
+    (function,) = (each for each in model_of(code).functions if each.name == "f")
+    use = function.statements[-1]
+    (given,) = function.calls_made[-1].call.args
+    found = literal(given, use, Scope(function))
+    assert found is not None
+    assert found.value == 1
+    monkeypatch.setattr(bounds, "MOST_TESTS_OF_BINDINGS", 0)
+    assert literal(given, use, Scope(function)) is None
 
 
 def test_most_choices(monkeypatch: pytest.MonkeyPatch) -> None:

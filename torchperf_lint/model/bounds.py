@@ -149,6 +149,10 @@ MOST_OPEN_QUESTIONS = 8
 MOST_CONDITIONS = 50
 """Only the nearest conditions on the path to a statement in one function count; the others are assumed to hold."""
 
+MOST_TESTS_OF_BINDINGS = 4
+"""Tests decided one for another, to know which `if` has bound what a test reads: each asks for several names, and so
+the work doubles with each."""
+
 MOST_STEPS_OF_WARM_UP = 100
 """`step < n` with a literal n up to this is a warm-up, not the whole run."""
 

@@ -9,6 +9,7 @@ import ast
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from torchperf_lint.model import bounds
 from torchperf_lint.model.syntax.arguments import given_for
 from torchperf_lint.model.syntax.finding import none_test
 from torchperf_lint.model.syntax.index import FunctionInfo, last_name
@@ -34,31 +35,29 @@ _FLOATS = frozenset({"float32", "float"})
 _HALF_FLOATS = frozenset({"float16", "bfloat16", "half"})
 
 
-class Scope(NamedTuple):
-    """A function as one call runs it.
+class Scope:
+    """A function as one call runs it; `depth` is how many calls lead here."""
 
-    `call` is None if the arguments are unknown, `caller` if no call is known.
-    """
+    __slots__ = ("call", "caller", "depth", "function")
 
-    function: FunctionInfo
-    call: CallRecord | None = None
-    caller: Scope | None = None
-
-    @property
-    def depth(self) -> int:
-        """How many calls lead here."""
-        return 0 if self.caller is None else self.caller.depth + 1
+    def __init__(self, function: FunctionInfo, call: CallRecord | None = None, caller: Scope | None = None) -> None:
+        """`call` is None if the arguments are unknown, `caller` if no call is known."""
+        self.function = function
+        self.call = call
+        self.caller = caller
+        self.depth: int = 0 if caller is None else caller.depth + 1
 
 
 class _Spot(NamedTuple):
-    """An expression, and where it is read."""
+    """An expression, and where it is read; `tests` counts the tests on the way here that decide about bindings."""
 
     node: ast.expr
     statement: ast.stmt
     scope: Scope
+    tests: int = 0
 
     def at(self, node: ast.expr) -> _Spot:
-        return _Spot(node, self.statement, self.scope)  # in place of `_replace`, which takes four times as long
+        return _Spot(node, self.statement, self.scope, self.tests)  # in place of `_replace`, which takes four times as long
 
 
 class _Term(NamedTuple):
@@ -317,9 +316,9 @@ def _bound(spot: _Spot, name: str) -> _Spot | str | None:
     if given is None:
         return f"{scope.depth}:{name}"
     if given is function.defaults.get(name):
-        return _Spot(given, spot.statement, scope) if isinstance(given, ast.Constant) else f"{scope.depth}:{name}"
+        return _Spot(given, spot.statement, scope, spot.tests) if isinstance(given, ast.Constant) else f"{scope.depth}:{name}"
     assert scope.call is not None
-    return _Spot(given, scope.call.statement, scope.caller)
+    return _Spot(given, scope.call.statement, scope.caller, spot.tests)
 
 
 _OPEN = _Spot(ast.Constant(None), ast.Pass(), Scope(None))  # type: ignore[arg-type]
@@ -334,7 +333,7 @@ def _reaching(spot: _Spot, name: str) -> _Spot | None:
     statement = spot.statement
     while True:
         place = index.places[statement]
-        found = _last_binding(place.block[: place.position], name, spot.scope)
+        found = _last_binding(place.block[: place.position], name, spot)
         if found is not None:
             return found
         parent = place.parent
@@ -351,23 +350,24 @@ def _assigned(function: FunctionInfo) -> frozenset[str]:
     return index.note(("assigned", function), lambda: frozenset(index.bound_names(function)[parameters:]))
 
 
-def _last_binding(block: list[ast.stmt], name: str, scope: Scope) -> _Spot | None:
-    """The last binding of a name in a block; None if the block does not bind it."""
+def _last_binding(block: list[ast.stmt], name: str, spot: _Spot) -> _Spot | None:
+    """The last binding of a name in a block before it is read at the spot; None if the block does not bind it."""
+    scope = spot.scope
     for statement in reversed(block):
         if not _binds(statement, name, scope.function.index):
             continue
         if isinstance(statement, ast.Assign) and all(isinstance(t, ast.Name) for t in statement.targets):
-            return _Spot(statement.value, statement, scope)
+            return _Spot(statement.value, statement, scope, spot.tests)
         if isinstance(statement, ast.AnnAssign) and statement.value is not None:
-            return _Spot(statement.value, statement, scope)
+            return _Spot(statement.value, statement, scope, spot.tests)
         if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
-            return _Spot(_spelled_out(statement, statement.target), statement, scope)
-        if not isinstance(statement, ast.If):
+            return _Spot(_spelled_out(statement, statement.target), statement, scope, spot.tests)
+        if not isinstance(statement, ast.If) or spot.tests == bounds.MOST_TESTS_OF_BINDINGS:
             return _OPEN
-        taken = formula(statement.test, statement, scope)
+        taken = _formula(_Spot(statement.test, statement, scope, spot.tests + 1))
         if not isinstance(taken, bool):
             return _OPEN
-        found = _last_binding(statement.body if taken else statement.orelse, name, scope)
+        found = _last_binding(statement.body if taken else statement.orelse, name, spot)
         if found is not None:
             return found
     return None

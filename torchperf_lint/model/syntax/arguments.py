@@ -16,15 +16,22 @@ def is_of_class(function: FunctionInfo) -> bool:
     return any(isinstance(each, ast.Name) and each.id == "classmethod" for each in function.decorators)
 
 
+def _takes_by_name(function: FunctionInfo, arguments: ast.arguments, name: str) -> bool:
+    return name in function.parameter_names and all(each.arg != name for each in arguments.posonlyargs)
+
+
+def _hands_on(call: ast.Call, name: str) -> bool:
+    """Whether the call hands the function on, so that its keywords may be those of the one that gets it."""
+    return any(last_name(each) == name for each in (*call.args, *(keyword.value for keyword in call.keywords)))
+
+
 def given_for(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | None:
     """The argument or default that a call passes for a parameter; None if unknown."""
     arguments = function.arguments
     if arguments is None:
         return None
     named = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
-    hands_it_on = any(last_name(each) == function.called_as for each in (*call.args, *(k.value for k in call.keywords)))
-    is_taken = name in function.parameter_names and all(each.arg != name for each in arguments.posonlyargs)
-    if named is not None and is_taken and not hands_it_on:
+    if named is not None and _takes_by_name(function, arguments, name) and not _hands_on(call, function.called_as):
         return named  # whatever else is spread, and by whatever name the function is called
     is_constructor = function.name == "__init__" and function.cls is not None
     by_object = function.name == "__call__" and function.cls is not None and last_name(call.func) != function.name
