@@ -21,6 +21,7 @@ from torchperf_lint.model import Model, bounds
 from torchperf_lint.model.analyzed_file import AnalyzedFile
 from torchperf_lint.model.callgraph.class_unions import alternatives
 from torchperf_lint.model.domain.values import Kind, Value
+from torchperf_lint.model.frequency import execution
 from torchperf_lint.model.frequency.branches import _can_hold
 from torchperf_lint.model.frequency.path_conditions import Scope, literal, negated
 from torchperf_lint.model.project.file_symbols import symbols_of
@@ -275,6 +276,28 @@ def test_most_tests_of_bindings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.value == 1
     monkeypatch.setattr(bounds, "MOST_TESTS_OF_BINDINGS", 0)
     assert literal(given, use, Scope(function)) is None
+
+
+def test_no_search_for_callers_goes_through_a_call_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[object, ...]] = []
+    demands = execution.demands
+
+    def noted(statement, function, way, node=None):
+        asked.append(tuple(step.record for step in way))
+        return demands(statement, function, way, node)
+
+    monkeypatch.setattr(execution, "demands", noted)
+    code = (
+        "def ask(x, deep, wide):\n  if deep and wide:\n    print(x.item())\n"
+        "def one(x, deep, wide):\n  ask(x, deep=deep, wide=wide)\n  other(x, deep=wide, wide=not deep)\n"
+        "def other(x, deep, wide):\n  one(x, deep=not wide, wide=deep)\n"
+        "def train(loader):\n  for x in loader:\n    x.backward()\n    one(x, deep=False, wide=True)\n"
+    )
+    model = model_of(code)
+    (read,) = model.method_calls("item")
+    assert model.hot_path(read) is None
+    assert any(len(way) > 1 for way in asked)
+    assert all(len(set(way)) == len(way) for way in asked)
 
 
 def test_most_choices(monkeypatch: pytest.MonkeyPatch) -> None:

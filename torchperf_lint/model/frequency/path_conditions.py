@@ -57,7 +57,7 @@ class _Spot(NamedTuple):
     tests: int = 0
 
     def at(self, node: ast.expr) -> _Spot:
-        return _Spot(node, self.statement, self.scope, self.tests)  # in place of `_replace`, which takes four times as long
+        return _Spot(node, *self[1:])  # `_replace` takes four times as long
 
 
 class _Term(NamedTuple):
@@ -316,7 +316,7 @@ def _bound(spot: _Spot, name: str) -> _Spot | str | None:
     if given is None:
         return f"{scope.depth}:{name}"
     if given is function.defaults.get(name):
-        return _Spot(given, spot.statement, scope, spot.tests) if isinstance(given, ast.Constant) else f"{scope.depth}:{name}"
+        return spot.at(given) if isinstance(given, ast.Constant) else f"{scope.depth}:{name}"
     assert scope.call is not None
     return _Spot(given, scope.call.statement, scope.caller, spot.tests)
 
