@@ -324,8 +324,8 @@ TEXT_METHODS = frozenset(
 
 TENSOR_ONLY_METHODS = frozenset(
     "item detach clamp_ unsqueeze numel masked_fill masked_fill_ index_select contiguous permute new_tensor new_zeros "
-    "new_ones new_full new_empty type_as expand_as scatter_ scatter_add_ unbind topk clamp clamp_min clamp_max long "
-    "log_softmax masked_select".split()
+    "new_ones new_full new_empty type_as expand_as scatter_ scatter_add_ unbind topk clamp clamp_min clamp_max "
+    "masked_select".split()
 )
 """Methods that only tensors have, among the values that go through a model."""
 
