@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.engine.findings import Because
@@ -23,6 +24,9 @@ _MOST_CALLS = 8
 """Calls of a function whose arguments are looked at: what so many call is no option of one of them."""
 
 _ASKS = (ast.Compare, ast.BoolOp, ast.UnaryOp)
+_FARTHEST = 20
+"""The blocks around a place, and the statements before it in each, whose tests are looked at: chains may be long."""
+
 _CALLED_AS_OBJECTS = frozenset({"forward", "__call__"})
 _MAY_BE_OBJECTS = (Kind.MODULE, Kind.INSTANCE, Kind.UNKNOWN)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -70,8 +74,8 @@ def off_by_default(way: Sequence[Link]) -> Because | None:
 
 def _tests(link: Link) -> Iterator[tuple[ast.expr, bool]]:
     """The tests between the beginning of the function and the place, and what each of them has to be."""
-    for each in link.model.place_of(link.statement).outwards():
-        for earlier in each.before:
+    for each in itertools.islice(link.model.place_of(link.statement).outwards(), _FARTHEST):
+        for earlier in each.before[-_FARTHEST:]:
             if isinstance(earlier, ast.If) and not earlier.orelse and isinstance(earlier.body[-1], _LEAVES):
                 yield earlier.test, False
         if isinstance(each.parent, ast.If) and each.field in ("body", "orelse"):
