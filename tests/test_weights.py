@@ -108,12 +108,11 @@ def test_a_lowered_severity_has_its_reason_in_the_evidence() -> None:
 def test_an_option_that_is_off_is_named_where_its_default_stands() -> None:
     reasons = [each.because[-1] for each in lowered_in("off_by_default")]
     assert [(each.row, each.text.partition("`")[2].partition("`")[0]) for each in reasons] == [
-        (10, "weight"),
-        (10, "mode"),
-        (10, "chosen"),
-        (10, "weight"),
-        (20, "k"),
-        (50, "sharpen"),
+        (13, "weight"),
+        (13, "mode"),
+        (13, "chosen"),
+        (13, "weight"),
+        (53, "sharpen"),
     ]
     assert {each.text.replace(each.text.partition("`")[2].partition("`")[0], "x") for each in reasons} == {
         "this runs only with another `x` than its default, and nothing here gives it one"

@@ -7,11 +7,10 @@ import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.names import dotted, last_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from torchperf_lint.engine.same_pass import Link
     from torchperf_lint.model import Model
@@ -20,15 +19,14 @@ if TYPE_CHECKING:
 _MOST_STEPS = 6
 """Names, attributes and arguments that are followed from a test to the literal which decides it."""
 
-_MOST_CALLS = 8
-"""Calls of a function whose arguments are looked at: what so many call is no option of one of them."""
+_MOST_CALLS = 20
+"""Calls of a function whose arguments are looked at."""
 
 _ASKS = (ast.Compare, ast.BoolOp, ast.UnaryOp)
 _FARTHEST = 20
 """The blocks around a place, and the statements before it in each, whose tests are looked at: chains may be long."""
 
 _CALLED_AS_OBJECTS = frozenset({"forward", "__call__"})
-_MAY_BE_OBJECTS = (Kind.MODULE, Kind.INSTANCE, Kind.UNKNOWN)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: lambda left, right: left == right,
@@ -49,6 +47,9 @@ class _Option(NamedTuple):
     name: str = ""
     default: ast.expr | None = None
     path: str = ""
+
+
+_LEFT_OUT = _Option(None, "left out")
 
 
 class _Spot(NamedTuple):
@@ -151,39 +152,39 @@ def _parameter(spot: _Spot, name: str, steps: int) -> _Option | None:
     """What all calls of the function give the parameter: its default, or what is one in turn."""
     default = spot.function.defaults.get(name)
     literal = None if default is None else _literal(default)
-    if literal is None:
+    calls = None if literal is None else _calls(spot)
+    if literal is None or calls is None:
         return None
     literal = literal._replace(name=name, default=default, path=spot.function.path)
-    return literal if all(_is_same(literal, each) for each in _given(spot, name, steps)) else None
+    given = (_given(spot.function, record, name, model, steps) for model, record in calls)
+    return literal if all(each == _LEFT_OUT or _is_same(literal, each) for each in given) else None
 
 
 def _is_same(literal: _Option, given: _Option | None) -> bool:
     return given is not None and type(given.value) is type(literal.value) and given.value == literal.value
 
 
-def _given(spot: _Spot, name: str, steps: int) -> Iterator[_Option | None]:
-    """What the calls give the parameter; nothing for those that leave it out, None for what is not known."""
-    for caller, record in _calls(spot, name):
-        argument = _argument(spot.function, record.call, name)
-        if isinstance(argument, ast.expr):
-            yield _option(_Spot(caller, record.function, ()), argument, steps)
-        elif argument is None:
-            yield None
+def _given(function: FunctionInfo, record: CallRecord, name: str, caller: Model, steps: int) -> _Option | None:
+    """What a call gives the parameter; None for what is not known."""
+    argument = _argument(function, record.call, name)
+    if isinstance(argument, ast.expr):
+        return _option(_Spot(caller, record.function, ()), argument, steps)
+    return None if argument is None else _LEFT_OUT
 
 
-def _calls(spot: _Spot, name: str) -> Iterable[tuple[Model, CallRecord]]:
-    """The calls that may run the function with the parameter: the one on the way, or else all of the project."""
+def _calls(spot: _Spot) -> Sequence[tuple[Model, CallRecord]] | None:
+    """The calls that may run the function: the one on the way, or else all of the project; None if not known."""
     function, model = spot.function, spot.model.home(spot.function)
     records = model.possible_callers(function)
     on_the_way = [each for each in records if spot.way and each.call is spot.way[0].node]
     if on_the_way:
         records = on_the_way
+    elif function.name in _CALLED_AS_OBJECTS:
+        return None  # in files that need not know the class
     elif function.cls is not None and function.name == "__init__":
         records += _of_heirs(model, function.cls)
-    elif function.cls is not None and function.name in _CALLED_AS_OBJECTS:
-        records += _of_objects(model, function, name)
     if len(records) > _MOST_CALLS:
-        records = [each for each in records if each.function.path == function.path]
+        return None
     return [(model.home(each.function), each) for each in records if each.function is not function]
 
 
@@ -195,20 +196,6 @@ def _of_heirs(model: Model, cls: ClassInfo) -> Iterator[CallRecord]:
             yield from model.home(heir).calls_named(heir.name)
         else:
             yield from (each for each in init.calls_made if last_name(each.call.func) == "__init__")
-
-
-def _of_objects(model: Model, function: FunctionInfo, name: str) -> Iterator[CallRecord]:
-    """The calls of objects, in its file and its neighbours, that may give the parameter: `layer(x, limit=3)`.
-
-    `Function.apply` is one of an `autograd.Function`.
-    """
-    for home in model.with_neighbours:
-        for record in home.all_calls:
-            if _argument(function, record.call, name) is not True and last_name(record.call.func) != function.name:
-                callee = home.callee(record)
-                is_another = callee.cls is not None and function.cls not in home.lineage(callee.cls)
-                if callee.kind in _MAY_BE_OBJECTS and callee.function in (None, function) and not is_another:
-                    yield record
 
 
 def _argument(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | bool | None:
