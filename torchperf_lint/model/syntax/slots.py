@@ -323,7 +323,9 @@ def keeps(change: Change, slot: Slot, is_behind: bool) -> bool:
         return True
     if slot.state is State.NONE:
         return value is not None and not _may_be_none(value) and (is_behind or _is_some(value, slot))
-    return slot.state not in (State.STALE, State.ANOTHER) and _is_literally_other(value, slot)
+    if slot.state is State.ANOTHER:
+        return settles(change, slot)
+    return slot.state is not State.STALE and _is_literally_other(value, slot)
 
 
 def restores(change: Change, slot: Slot) -> bool:
