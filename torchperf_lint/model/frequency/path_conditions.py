@@ -29,6 +29,7 @@ OUTERMOST = "$"
 """The prefix of a parameter whose function has no known caller."""
 
 _TEXT_METHODS = ("lower", "upper", "strip")
+_COUNT = frozenset("abs bool dim float int len ndimension numel round size".split())
 _TYPES = {"int": int, "float": float, "bool": bool, "str": str, "list": list, "tuple": tuple, "dict": dict}
 _NEVER_LITERAL = ("Tensor", "ndarray", "Module")
 _FLOATS = frozenset({"float32", "float"})
@@ -272,7 +273,14 @@ def _term(spot: _Spot) -> _Term:
                 return _Term(repr(changed), True, changed, True)
             return _Term(f"{inner.text}.{func.attr}()", is_object=True)
     made = (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr, ast.Lambda, ast.ListComp, ast.DictComp, ast.BinOp)
-    return _Term(_unique(found), is_object=isinstance(node, made))
+    return _Term(_unique(found), is_object=isinstance(node, made) or _counts(node))
+
+
+def _counts(node: ast.expr) -> bool:
+    """`len(x)`, `x.size(0)`, `x.shape[0]`, `int(x)`: a number, and never None."""
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+    return isinstance(node, ast.Call) and last_name(node.func) in _COUNT
 
 
 def _is_infinity(node: ast.AST, function: FunctionInfo) -> bool:
