@@ -9,6 +9,7 @@ from torchperf_lint.model import bounds
 from torchperf_lint.model.asking.values import ValueModel
 from torchperf_lint.model.callgraph import calling
 from torchperf_lint.model.domain.flows import still_handed
+from torchperf_lint.model.frequency import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.flows import Handing
     from torchperf_lint.model.domain.frequency import HotPath, Loop, LoopInfo
     from torchperf_lint.model.domain.interfaces import FrequencyQuestions
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.frequency.settings import Stored
+    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
 
 
 class FrequencyModel(ValueModel):
@@ -44,6 +46,10 @@ class FrequencyModel(ValueModel):
         """The same for guards around the calls that lead to it, and for those around `node` in the statement."""
         guarded = node is not None and self._frequency.guarded_in_expression(statement, node)
         return guarded or self._frequency.sampled_on_the_way(statement)
+
+    def stored_by_default(self, cls: ClassInfo, name: str) -> Stored | None:
+        """What the class's constructor stores as `self.name`, and which of its parameters nobody gives a value."""
+        return settings.stored_by_default(self._inference, cls, name)
 
     def hot_bindings(self, function: FunctionInfo, name: str) -> list[ast.expr]:
         """The expressions that the function's plain assignments bind the name to in every step."""

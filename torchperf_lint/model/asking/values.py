@@ -64,11 +64,6 @@ class ValueModel(CodeModel):
         """The class and its bases in the program, nearest first."""
         return self._inference.lineage(cls)
 
-    def heirs(self, cls: ClassInfo) -> Sequence[ClassInfo]:
-        """The classes of the program that descend from it."""
-        program = self._inference.program
-        return [] if program is None else program.heirs(cls)
-
     def library_bases(self, cls: ClassInfo) -> Sequence[str]:
         """Qualified names of the library classes that it descends from."""
         return self._inference.library_bases(cls)

@@ -312,7 +312,7 @@ class ExecutionFrequency:
             for call in home.calls_of(current, required) if only is None else [only]:
                 record, says, handed = call
                 if any(step.record is record for step in steps):
-                    continue  # round and round, each time with further conditions
+                    continue  # this call is on the path already: round it would go, with ever more conditions
                 there = self.home(record.function)
                 caller, hot_path, inferring = there.caller(record), None, None
                 # A training step counts as made each time, but for one that a test holds back for long.

@@ -457,7 +457,7 @@ def _is_counter(node: ast.expr) -> bool:
 
 
 def _is_number_of_steps(node: ast.expr, lookup: Callable[[str], list[ast.expr]]) -> bool:
-    """`rollout_steps` of `rollout_steps=1`: how many steps there are. A counter starts at zero, or is no default."""
+    """`rollout_steps` that is bound to `1`: how many steps there are, since a counter begins with zero."""
     bound = lookup(node.id) if isinstance(node, ast.Name) and node.id.endswith(_PLURALS) else []
     return bool(bound) and all(isinstance(each, ast.Constant) and each.value != 0 for each in bound)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.model import bounds
 from torchperf_lint.model.frequency import path_conditions
 from torchperf_lint.model.frequency.path_conditions import OUTERMOST, Scope
+from torchperf_lint.model.syntax.arguments import given_for
 from torchperf_lint.model.syntax.index import last_name
 
 if TYPE_CHECKING:
@@ -25,6 +26,14 @@ class Asked(NamedTuple):
 
     method: FunctionInfo
     conditions: frozenset[Formula]
+
+
+class Stored(NamedTuple):
+    """An expression that a constructor stores, and the defaults of its parameters that nothing gives another value."""
+
+    expression: ast.expr
+    init: FunctionInfo
+    left: dict[str, ast.Constant]
 
 
 def asked_of_object(function: FunctionInfo, asked: Iterable[Formula]) -> frozenset[Asked]:
@@ -87,17 +96,53 @@ def only_literal(inference: ValueQuestions, cls: ClassInfo, name: str, made: Cal
     return first if is_same else None
 
 
+def stored_by_default(inference: ValueQuestions, cls: ClassInfo, name: str) -> Stored | None:
+    """What the constructor stores as `self.name`, and which of its parameters no object of the project is given.
+
+    None if something else may store it, or if objects may be made in ways that are not known.
+    """
+    init = cls.methods.get("__init__")
+    stores = [store for each in inference.lineage(cls) for store in each.attributes.get(name, ())]
+    if init is None or len(stores) != 1 or stores[0].function is not init or any(map(_sets_any, cls.methods.values())):
+        return None
+    records = _all_constructions(inference, init)
+    if records is None:
+        return None
+    files = dict.fromkeys([cls.index, *(each.function.index for each in records)])
+    stored = next(filter(None, (_stored(each, stores[0].target) for each in init.statements)), None)
+    if stored is None or any(_is_set_elsewhere(index, name, init, inference.lineage(cls)) for index in files):
+        return None
+    left = {
+        parameter: default
+        for parameter, default in init.defaults.items()
+        if isinstance(default, ast.Constant)
+        and init.bound_names.count(parameter) == 1
+        and all(_gives_the_same(init, each, parameter, default) for each in records)
+    }
+    return Stored(stored, init, left)
+
+
+def _gives_the_same(init: FunctionInfo, record: CallRecord, parameter: str, default: ast.Constant) -> bool:
+    given = given_for(init, record.call, parameter)
+    return given is not None and ast.dump(given) == ast.dump(default)
+
+
 def constructions(inference: ValueQuestions, init: FunctionInfo) -> list[CallRecord]:
     """The calls that make objects of the constructor's class; none if these may also be made otherwise."""
+    return _all_constructions(inference, init) or []
+
+
+def _all_constructions(inference: ValueQuestions, init: FunctionInfo) -> list[CallRecord] | None:
+    """The same; None if objects may also be made otherwise."""
     cls, program = init.cls, inference.program
     assert cls is not None
     if program is not None and program.heirs(cls):
-        return []
+        return None
     files = [init.index, *(() if program is None else (file.index for file in program.files_passing(cls)))]
     if cls.node.decorator_list or any(_is_value(cls.name, index) for index in files):
-        return []
+        return None
     beyond = [] if program is None else program.calls_elsewhere(init, bounds.MOST_CALLERS)
-    return [] if beyond is None else [*init.index.calls_named(cls.name), *beyond]
+    return None if beyond is None else [*init.index.calls_named(cls.name), *beyond]
 
 
 def _is_value(name: str, index: Index) -> bool:

@@ -21,7 +21,7 @@ def _takes_by_name(function: FunctionInfo, arguments: ast.arguments, name: str) 
 
 
 def _hands_on(call: ast.Call, name: str) -> bool:
-    """Whether the call hands the function on, so that its keywords may be those of the one that gets it."""
+    """Whether an argument of the call is what has this name: `run(f, k=1)` may give `k` to `f`, or take it."""
     return any(last_name(each) == name for each in (*call.args, *(keyword.value for keyword in call.keywords)))
 
 

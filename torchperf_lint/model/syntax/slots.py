@@ -18,7 +18,9 @@ _EMPTY_MAKERS = frozenset("dict list set tuple deque OrderedDict defaultdict Cou
 _EMPTIERS = EMPTY | {"del"}
 _MAKERS = frozenset("tensor Tensor as_tensor BoolTensor ByteTensor".split())
 _IN_PLACE = "in place"
-_EXTENT = re.compile(r"(len|length|size|shape)$|(^|_)(sizes|dim|dims|numel|ndim|device|dtype|height|width|h|w)$|^max_")
+_EXTENT = re.compile(
+    r"(^|_)(shape|size|sizes|seqlen|len|length|dim|dims|numel|ndim|device|dtype|height|width|h|w)$|^max_"
+)
 _ORDERS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot)
 
 
@@ -32,7 +34,7 @@ class State(enum.Enum):
     EMPTY = "is empty"
     EQUAL = "is this literal"
     STALE = "is of another size, type or place"
-    ANOTHER = "is not this size, type or place"
+    NOT_NOTED = "is not the size, type or place that is noted there"
 
     __hash__ = object.__hash__
 
@@ -144,16 +146,26 @@ def _asked_by_comparison(left: ast.expr, operator: ast.cmpop, right: ast.expr, t
         return [Slot(path, State.STALE) for side in (left, right) for path in _measured(side)]
     if not are_equal and isinstance(operator, (ast.Eq, ast.NotEq)):
         return [*_noted(left, right), *_noted(right, left)]
-    grown = {ast.Gt: right, ast.GtE: right, ast.Lt: left, ast.LtE: left}.get(type(operator)) if taken else None
-    is_table = grown is not None and not isinstance(grown, ast.Name) and is_extent(grown)
-    return [Slot(path, State.STALE) for path in _measured(grown)] if grown is not None and is_table else []
+    return []
 
 
 def _noted(side: ast.expr, extent: ast.expr) -> Iterator[Slot]:
     """`self.seen` of `self.seen != x.shape`, which the branch sets to that."""
     path = dotted(side)
-    if path is not None and is_extent(extent):
-        yield Slot(path, State.ANOTHER, None, ast.unparse(extent))
+    if path is not None and isinstance(side, ast.Attribute) and _is_of_input(extent):
+        yield Slot(path, State.NOT_NOTED, None, ast.unparse(extent))
+
+
+def _is_of_input(extent: ast.expr) -> bool:
+    """`dims`, `x.shape[2:]`, `x.size()`, `(x.shape, x.device)`: of what a name holds, and not of a list that grows."""
+    if isinstance(extent, ast.Tuple):
+        return all(map(_is_of_input, extent.elts))
+    if isinstance(extent, ast.Name):
+        return is_extent(extent)
+    while isinstance(extent, (ast.Subscript, ast.Call)):
+        extent = extent.func if isinstance(extent, ast.Call) else extent.value
+    is_measure = isinstance(extent, ast.Attribute) and extent.attr in ("shape", "size", "device", "dtype")
+    return is_measure and isinstance(extent.value, ast.Name)  # type: ignore[attr-defined]
 
 
 _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
@@ -293,7 +305,7 @@ def settles(change: Change, slot: Slot) -> bool:
         return change.key is not None and _same(change.key, slot.key) and (value is None or not _may_be_none(value))
     if _fills(change):
         return slot.state in (State.EMPTY, State.FALSE) or (slot.state is State.EQUAL and change.how == "+=")
-    if slot.state is State.ANOTHER:
+    if slot.state is State.NOT_NOTED:
         return value is not None and ast.unparse(value) == slot.literal
     if slot.state is State.EMPTY:
         return value is not None and not is_empty(value)
@@ -323,7 +335,7 @@ def keeps(change: Change, slot: Slot, is_behind: bool) -> bool:
         return True
     if slot.state is State.NONE:
         return value is not None and not _may_be_none(value) and (is_behind or _is_some(value, slot))
-    if slot.state is State.ANOTHER:
+    if slot.state is State.NOT_NOTED:
         return settles(change, slot)
     return slot.state is not State.STALE and _is_literally_other(value, slot)
 

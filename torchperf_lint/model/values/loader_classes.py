@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.syntax.names import last_name
 
+_OPTIONS = frozenset({"pin_memory", "num_workers", "persistent_workers", "prefetch_factor"})
+
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.syntax.index import CallRecord, ClassInfo
@@ -24,7 +26,16 @@ def building_call(inference: ValueQuestions, cls: ClassInfo) -> CallRecord | Non
     if not constructors or loader_class(inference, cls) is None:
         return None
     built = [each for each in constructors[-1].calls_made if _is_of_super(each)]
-    return built[0] if len(built) == 1 else None
+    if len(built) != 1 or any(map(_chooses_otherwise, inference.lineage(cls))):
+        return None
+    return built[0]
+
+
+def _chooses_otherwise(cls: ClassInfo) -> bool:
+    """Whether the class sets an option of the loader as an attribute, or pins what it gives by itself."""
+    iterated = cls.methods.get("__iter__")
+    called = () if iterated is None else (last_name(each.call.func) for each in iterated.calls_made)
+    return not _OPTIONS.isdisjoint(cls.attributes) or "pin_memory" in called
 
 
 def _is_of_super(record: CallRecord) -> bool:

@@ -37,7 +37,7 @@ def slow_cpu_kernel_in_transform(model: Model) -> Iterator[Finding]:
             continue
         because = sample_code.makes_samples(model, site)
         if because is not None:
-            ref = model.loader_class(site)
+            ref = model.value(site.node.func).ref or ""
             method = "convolution" if ref.endswith(("convolve2d", "correlate2d", "conv2d")) else "operation"
             fields = {"call": f"{model.text(site.node.func)}(...)", "method": method}
             yield Finding(site, because, _shifted(model, site, growth), fields)
