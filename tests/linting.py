@@ -120,6 +120,11 @@ def few(cases: Iterable[Any], every: int = 8) -> list[Any]:
     return [each if at % every == 0 else pytest.param(each, marks=pytest.mark.slow) for at, each in enumerate(cases)]
 
 
+def few_rows(rows: Iterable[tuple[Any, ...]], every: int = 8) -> list[Any]:
+    """The same where each case has several parameters."""
+    return [row if at % every == 0 else pytest.param(*row, marks=pytest.mark.slow) for at, row in enumerate(rows)]
+
+
 def label(path: Path) -> str:
     """How a fixture is called in the names of tests."""
     return path.relative_to(ROOT / "fixtures").as_posix()

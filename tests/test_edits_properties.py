@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from linting import fixture_paths, label, load_fixture
+from linting import few, fixture_paths, label, load_fixture
 from torchperf_lint.engine.edit_merge import apply_edits
 from torchperf_lint.engine.trial import written
 from torchperf_lint.syntax import edits
@@ -88,7 +88,7 @@ def test_dress_does_not_matter(data: st.DataObject, dress: Dress, unsafe: bool) 
     assert fixed == wanted
 
 
-@pytest.mark.parametrize("path", FIXABLE, ids=label)
+@pytest.mark.parametrize("path", few(FIXABLE, 4), ids=label)
 def test_old_bytes_around_the_edits_are_kept(path: object) -> None:
     """What a fix leaves is, apart from the spans of its edits, the file as it was."""
     fixture = load_fixture(path)  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ def test_old_bytes_around_the_edits_are_kept(path: object) -> None:
         assert all(fixture.data[edit.start : edit.end] != edit.content for edit in made), "an edit changes nothing"
 
 
-@pytest.mark.parametrize("path", fixture_paths(), ids=label)
+@pytest.mark.parametrize("path", few(fixture_paths(), 4), ids=label)
 def test_what_a_fix_writes_has_a_meaning(path: object) -> None:
     """No fix, of any grade, uses a name that nothing binds."""
     fixture = load_fixture(path)  # type: ignore[arg-type]

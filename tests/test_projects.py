@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from expectations import Commented, comments_of, disagreements, read_comments, unaccounted
-from linting import RESULTS, ROOT, assert_pair, bless_pair
+from linting import RESULTS, ROOT, assert_pair, bless_pair, few
 from torchperf_lint.config import Settings
 from torchperf_lint.engine import executors, project_snapshot, registry
 from torchperf_lint.engine.files import CACHE_FOLDER
@@ -65,6 +65,7 @@ UNTOLD = {
 _CAUSE = re.compile(r'#\s*because:\s*(?P<path>\S+\.py)(?:\s+"(?P<text>[^"]*)")?')
 
 every_case = pytest.mark.parametrize("name", CASES)
+a_law_of_cases = pytest.mark.parametrize("name", few(CASES, 4))
 
 if TYPE_CHECKING:
     Findings = dict[str, tuple[Diagnostic, ...]]
@@ -247,7 +248,7 @@ def test_fixes_are_sound(name: str, unsafe: bool, here: Path, tried: Callable[[s
     assert not left, f"still to be fixed after the fixes: {left}"
 
 
-@every_case
+@a_law_of_cases
 def test_every_fix_can_be_made_alone(name: str, here: Path) -> None:
     case = load_case(name)
     case.lay_out(here)
@@ -305,7 +306,7 @@ def _fixed(case: Case, *, unsafe: bool) -> dict[str, bytes]:
 # -- laws ----------------------------------------------------------------------------------------------------------
 
 
-@every_case
+@a_law_of_cases
 def test_the_order_of_files_changes_nothing(name: str, here: Path, whole: Callable[[str], Findings]) -> None:
     case = load_case(name)
     case.lay_out(here)
@@ -359,7 +360,7 @@ def test_a_file_that_nests_too_deeply_is_left_out_and_no_result_is_stored(
     assert program.recorder.dependencies() is None
 
 
-@every_case
+@a_law_of_cases
 def test_a_file_alone_has_its_findings_of_the_whole_run(
     name: str, here: Path, whole: Callable[[str], Findings]
 ) -> None:
@@ -369,7 +370,7 @@ def test_a_file_alone_has_its_findings_of_the_whole_run(
         assert case.findings(path) == {path: whole(name)[path]}
 
 
-@every_case
+@a_law_of_cases
 def test_what_a_file_has_alone_it_has_in_its_project_but_for_what_that_refutes(
     name: str, whole: Callable[[str], Findings]
 ) -> None:
@@ -383,7 +384,7 @@ def test_what_a_file_has_alone_it_has_in_its_project_but_for_what_that_refutes(
     assert not wrong, f"{name}:\n" + "\n".join(wrong)
 
 
-@every_case
+@a_law_of_cases
 def test_from_another_folder_the_findings_are_the_same(
     name: str, here: Path, monkeypatch: pytest.MonkeyPatch, whole: Callable[[str], Findings]
 ) -> None:
@@ -393,7 +394,7 @@ def test_from_another_folder_the_findings_are_the_same(
     assert _bare(case.findings("project")) == {f"project/{path}": found for path, found in _bare(whole(name)).items()}
 
 
-@every_case
+@a_law_of_cases
 def test_facts_from_the_cache_give_the_same(
     name: str, here: Path, monkeypatch: pytest.MonkeyPatch, whole: Callable[[str], Findings]
 ) -> None:
@@ -409,7 +410,7 @@ def test_facts_from_the_cache_give_the_same(
     assert case.findings(cache=CACHE_FOLDER) == without
 
 
-@every_case
+@a_law_of_cases
 def test_a_broken_file_leaves_the_findings_of_the_others_alone(
     name: str, here: Path, whole: Callable[[str], Findings]
 ) -> None:
@@ -421,7 +422,7 @@ def test_a_broken_file_leaves_the_findings_of_the_others_alone(
     assert {path: result.report.diagnostics for path, result in results.items()} == whole(name)
 
 
-@every_case
+@a_law_of_cases
 def test_a_file_that_breaks_is_the_only_one_to_fail(name: str, here: Path) -> None:
     case = load_case(name)
     case.lay_out(here)

@@ -164,15 +164,18 @@ def test_twice_the_branches_in_one_loop_are_twice_the_work(test: str, line: str)
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "a{0} = f(x{0}).item()",
-        "x{0} = inputs.cuda(); a{0} = x{0}.item()",
-        "x{0} = inputs.cuda(); model.x{0} = x{0}.item()",
-        "x{0} = inputs * x{0}; a{0} = x{0}.item()",
-        'a{0} = losses["k{0}"].item()',
-        'losses["k{0}"] = model(inputs.cuda()).sum(); print(losses["k{0}"].item())',
-        'a{0} = {{"loss": loss.item(), "norm": inputs.cuda().norm().item()}}',
-    ],
+    few(
+        [
+            "a{0} = f(x{0}).item()",
+            "x{0} = inputs.cuda(); a{0} = x{0}.item()",
+            "x{0} = inputs.cuda(); model.x{0} = x{0}.item()",
+            "x{0} = inputs * x{0}; a{0} = x{0}.item()",
+            'a{0} = losses["k{0}"].item()',
+            'losses["k{0}"] = model(inputs.cuda()).sum(); print(losses["k{0}"].item())',
+            'a{0} = {{"loss": loss.item(), "norm": inputs.cuda().norm().item()}}',
+        ],
+        4,
+    ),
 )
 def test_twice_the_names_in_one_loop_are_twice_the_work(line: str) -> None:
     def calls(names: int) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from synthetic import event, run
 
+from linting import few_rows
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.verify import pairs
@@ -281,25 +282,28 @@ def test_our_fix_of_a_real_program_is_accepted(workload, tmp_path):
 
 @pytest.mark.parametrize(
     ("line", "said"),
-    [
-        ("total += loss.detach().float() * 1.0000001", "became"),
-        ("total += loss.double(); torch.rand(1)", "random numbers of torch"),
-        ("total += loss.double(); torch.rand(1, device=device)", "random numbers of cuda"),
-        ("total += float(loss.to('cpu', non_blocking=True))", "8 copies to the host became asynchronous"),
-        ("total += loss.double(); torch.cuda.synchronize()", "waits are moved, not removed"),
-        (
-            "total += loss.double(); torch.set_float32_matmul_precision('high')",
-            "precision of matrix products is left high",
-        ),
-        ("total += loss.double(); open('log.txt', 'a').write('x')", "the file log.txt differs"),
-        ("total += loss.double(); print('x', file=sys.stderr)", "what goes to standard error differs"),
-        ("total += loss.double(); torch.set_grad_enabled(False)", "the recording of gradients is left False"),
-        ("total += loss.double()", "autograd graphs are kept from step to step"),
-        ("total += loss.cpu()", "neither waits nor copies become fewer"),
-        ("total += loss.numpy()", "the fixed program fails: TypeError"),
-        ("total += loss.double() + torch.ones(2)", "the fixed program fails: RuntimeError: Expected all tensors"),
-        ("total += loss.double(); torch.cuda.CUDAGraph()", "not simulated: torch.cuda.CUDAGraph"),
-    ],
+    few_rows(
+        [
+            ("total += loss.detach().float() * 1.0000001", "became"),
+            ("total += loss.double(); torch.rand(1)", "random numbers of torch"),
+            ("total += loss.double(); torch.rand(1, device=device)", "random numbers of cuda"),
+            ("total += float(loss.to('cpu', non_blocking=True))", "8 copies to the host became asynchronous"),
+            ("total += loss.double(); torch.cuda.synchronize()", "waits are moved, not removed"),
+            (
+                "total += loss.double(); torch.set_float32_matmul_precision('high')",
+                "precision of matrix products is left high",
+            ),
+            ("total += loss.double(); open('log.txt', 'a').write('x')", "the file log.txt differs"),
+            ("total += loss.double(); print('x', file=sys.stderr)", "what goes to standard error differs"),
+            ("total += loss.double(); torch.set_grad_enabled(False)", "the recording of gradients is left False"),
+            ("total += loss.double()", "autograd graphs are kept from step to step"),
+            ("total += loss.cpu()", "neither waits nor copies become fewer"),
+            ("total += loss.numpy()", "the fixed program fails: TypeError"),
+            ("total += loss.double() + torch.ones(2)", "the fixed program fails: RuntimeError: Expected all tensors"),
+            ("total += loss.double(); torch.cuda.CUDAGraph()", "not simulated: torch.cuda.CUDAGraph"),
+        ],
+        4,
+    ),
 )
 def test_a_wrong_fix_is_not_accepted(workload, tmp_path, monkeypatch, line, said):
     wrong = PROGRAM.replace("total += loss.item()", line).encode()
