@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.syntax.names import last_name
 
-_OPTIONS = frozenset({"pin_memory", "num_workers", "persistent_workers", "prefetch_factor"})
-
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.syntax.index import CallRecord, ClassInfo
+
+_OPTIONS = frozenset({"pin_memory", "num_workers", "persistent_workers", "prefetch_factor"})
+"""Options of a loader that are attributes of it."""
 
 
 def loader_class(inference: ValueQuestions, cls: ClassInfo) -> str | None:
