@@ -115,7 +115,7 @@ def test_an_option_that_is_off_is_named_where_its_default_stands() -> None:
         (10, "weight"),
     ]
     assert {each.text.replace(each.text.partition("`")[2].partition("`")[0], "x") for each in reasons} == {
-        "this does not run with the default of `x`, and no call in the project sets another"
+        "this does not run with the default of `x`, and no call that was found sets another"
     }
 
 

@@ -59,7 +59,7 @@ def off_by_default(way: Sequence[Link]) -> Because | None:
         for test, wanted in _tests(link):
             option = _truth(spot, test, _MOST_STEPS)
             if option is not None and option.default is not None and bool(option.value) is not wanted:
-                text = f"this does not run with the default of `{option.name}`, and no call in the project sets another"
+                text = f"this does not run with the default of `{option.name}`, and no call that was found sets another"
                 return Because(option.default.lineno, text, option.path)
     return None
 

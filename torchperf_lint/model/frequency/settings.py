@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.frequency.path_conditions import Formula
     from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index
 
+_OWN_CLASS = frozenset({"cls", "__class__"})
 _ASKS = frozenset({"isinstance", "issubclass", "super", "cast"})
 
 
@@ -106,7 +107,8 @@ def stored_by_default(inference: ValueQuestions, cls: ClassInfo, name: str) -> S
     if init is None or len(stores) != 1 or stores[0].function is not init or any(map(_sets_any, cls.methods.values())):
         return None
     records = _all_constructions(inference, init)
-    if records is None:
+    own = (last_name(each.call.func) for method in cls.methods.values() for each in method.calls_made)
+    if records is None or not _OWN_CLASS.isdisjoint(own):
         return None
     files = dict.fromkeys([cls.index, *(each.function.index for each in records)])
     stored = next(filter(None, (_stored(each, stores[0].target) for each in init.statements)), None)
