@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.queue_events import Event, Expressions
 from torchperf_lint.knowledge import launches
+from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.names import last_name
 from torchperf_lint.syntax.tree import children, subtree
@@ -44,6 +45,15 @@ class Queue:
         question = ("queue events of the head", statement, site)
         return self._model.remember(question, lambda: tuple(self._head(function, statement, 0, site)))
 
+    def of_body(self, function: FunctionInfo, loop: ast.For | ast.AsyncFor | ast.While) -> tuple[Event, ...]:
+        """The same for the body of a loop, in one pass."""
+        question = ("queue events of the body", loop)
+        return self._model.remember(question, lambda: tuple(self._block(function, loop.body, 0)))
+
+    def goes_over_batches(self, loop: ast.For | ast.AsyncFor | ast.While) -> bool:
+        """Whether each pass of the loop takes a batch."""
+        return self._model.loop_info(loop).kind is LoopKind.BATCH
+
     # -- statements ------------------------------------------------------------------------------------------------
 
     def _block(self, function: FunctionInfo, block: list[ast.stmt], depth: int) -> Iterator[Event]:
@@ -63,6 +73,10 @@ class Queue:
         context = statement if isinstance(statement, (ast.With, ast.AsyncWith)) else None
         is_straight = context is not None and not self._may_swallow(function, context)
         if isinstance(statement, (ast.For, ast.AsyncFor, ast.While)) and self._calls_in(statement):
+            inside = list(self._block(function, statement.body, depth))
+            if any(each.certain for each in inside) and all(each.waits for each in inside):
+                yield from inside  # the queue is drained in every pass
+                return
             yield Event(self._calls_in(statement)[0], statement, waits=False)  # many short kernels take long
         for field in ("body", "orelse", "finalbody"):
             for event in self._block(function, getattr(statement, field, []), depth):

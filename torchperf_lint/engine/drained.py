@@ -4,39 +4,115 @@ from __future__ import annotations
 
 import ast
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.device_queue import Queue, has_several_queues
+from torchperf_lint.engine.queue_events import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from torchperf_lint.engine.device_queue import Queue
-    from torchperf_lint.engine.queue_events import Event
-    from torchperf_lint.model.syntax.index import Place
+    from torchperf_lint.engine.same_pass import Link
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.syntax.index import FunctionInfo, Place
 
-_PASSES_ON = (ast.If, ast.With, ast.AsyncWith)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_HEADS = (ast.If, ast.With, ast.AsyncWith, ast.For, ast.AsyncFor)
 _FARTHEST = 20
 """The blocks around a wait, and the statements of each, that are looked at before it: other files have long blocks."""
 
 
-def waited_before(queue: Queue, place: Place, node: ast.expr) -> Event | None:
-    """The wait before this part of the statement, in straight code of the same pass, with no work launched between."""
-    before = next((each for each in _before(queue, place, node) if not each.waits or each.certain), None)
-    return before if before is not None and before.waits else None
+class Earlier(NamedTuple):
+    """A wait that has drained the queue, in a file's model: in the function of the first part of a way, or above it."""
+
+    event: Event
+    model: Model
+    is_in_function: bool
+    is_of_last_pass: bool
 
 
-def _before(queue: Queue, place: Place, node: ast.expr) -> Iterator[Event]:
-    """The events before a part of a statement, the last one first, up to the beginning of its loop or function."""
-    function, own = place.function, queue.of_head(place.function, place.statement, node)
+class _Step(NamedTuple):
+    """An event on the way back from a wait, and whether it is of the pass before."""
+
+    event: Event
+    is_of_last_pass: bool = False
+
+
+_UNKNOWN = _Step(Event(ast.Constant(None), ast.Pass(), waits=False))
+"""Where it is not known what comes before, which may launch work."""
+
+
+def waited_before(way: Sequence[Link], *, past_uploads: bool) -> Earlier | None:
+    """The wait before the first part of the way, with no work launched between; that may be in the pass before.
+
+    The code goes straight from it to the part: in its function, and before the calls that lead there.
+    `past_uploads` says that copies to the device are no such waits.
+    """
+    for link in way:
+        walk: _Step | None = None
+        for walk in _before(link, is_call=link is not way[0], through_loops=past_uploads):
+            if walk is not None and not _is_passed(walk.event, past_uploads=past_uploads):
+                earlier = Earlier(walk.event, link.model, link is way[0], walk.is_of_last_pass)
+                return earlier if walk.event.waits else None
+        if walk is not None or link.model.place_of(link.statement).function.is_module:
+            return None
+    return None
+
+
+def _is_passed(event: Event, *, past_uploads: bool) -> bool:
+    """Whether the queue may be drained before an event: it launches nothing, and is no wait that counts."""
+    return event.waits and (not event.certain or (past_uploads and event.uploads))
+
+
+def queue_of(model: Model) -> Queue:
+    """The events of the file's code."""
+    return model.remember("device queue", lambda: Queue(model))
+
+
+def _before(link: Link, *, is_call: bool, through_loops: bool) -> Iterator[_Step | None]:
+    """The events before a link of the way, the last one first.
+
+    Before the beginning of a loop over batches stands the end of its pass before, and there it ends. Other loops are
+    left `through_loops` alone, where they launch nothing. At last comes None where the code leads straight to the link
+    from the beginning of its function.
+    """
+    place, node, queue = link.model.place_of(link.statement), link.node, queue_of(link.model)
+    function = place.function
+    own = queue.of_head(function, place.statement, node)
     at = next((at for at, each in enumerate(own) if each.node is node and each.waits), None)
-    if at is None or isinstance(place.statement, ast.While):
-        return  # a loop's test also comes behind the loop's body
-    yield from reversed(own[:at])
+    if at is None or node is None or isinstance(place.statement, ast.While) or has_several_queues(link.model):
+        yield _UNKNOWN  # a loop's test also comes behind the loop's body
+        return
+    # What a call on the way launches itself may come behind the place that it leads to.
+    yield from (_Step(each) for each in reversed(own[:at]) if not is_call or each.node is not node)
     for each in itertools.islice(place.outwards(), _FARTHEST):
         for statement in reversed(each.block[max(0, each.position - _FARTHEST) : each.position]):
-            yield from (event for event in reversed(queue.of_statement(function, statement)) if not event.leaves)
+            yield from (_Step(event) for event in reversed(queue.of_statement(function, statement)) if not event.leaves)
         if each.position > _FARTHEST:
+            yield _UNKNOWN
+        elif isinstance(each.parent, _LOOPS) and each.field == "body" and queue.goes_over_batches(each.parent):
+            yield from _pass_before(queue, function, each.parent)
+        elif isinstance(each.parent, _HEADS) and _leads_on(queue, function, each, through_loops=through_loops):
+            yield from (_Step(event) for event in reversed(queue.of_head(function, each.parent)))
+        elif each.parent is None and not function.is_generator:
+            yield None
             return
-        if isinstance(each.parent, _PASSES_ON):
-            yield from reversed(queue.of_head(function, each.parent))
         elif not (isinstance(each.parent, ast.Try) and each.field == "body"):
-            return
+            yield _UNKNOWN
+    yield _UNKNOWN
+
+
+def _leads_on(queue: Queue, function: FunctionInfo, place: Place, *, through_loops: bool) -> bool:
+    """Whether nothing but the head of the statement around it comes before the block, or before a pass of it."""
+    parent = place.parent
+    if not isinstance(parent, _LOOPS):
+        return True
+    return through_loops and place.field == "body" and all(each.waits for each in queue.of_body(function, parent))
+
+
+def _pass_before(queue: Queue, function: FunctionInfo, loop: ast.For | ast.AsyncFor | ast.While) -> Iterator[_Step]:
+    """The events of a pass of a loop over batches, the last one first; none if it launches nothing."""
+    events = [*(queue.of_head(function, loop) if isinstance(loop, ast.While) else ()), *queue.of_body(function, loop)]
+    if not all(event.waits for event in events):  # else the wait itself is all that a pass does
+        yield from (_Step(event, is_of_last_pass=True) for event in reversed(events))
+    yield _UNKNOWN

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine import same_pass
 from torchperf_lint.engine.by_default import off_by_default
 from torchperf_lint.engine.declare import Category
-from torchperf_lint.engine.device_queue import Queue, has_several_queues
 from torchperf_lint.engine.drained import waited_before
 from torchperf_lint.engine.findings import Because, Loss, Severity
 from torchperf_lint.model.domain.frequency import Frequency
@@ -46,7 +45,7 @@ def _reasons(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Iterator[Low
     here = way[0]
     if _is_guard(here):
         yield Lowered(Severity.NOTE, Because(here.statement.lineno, "what this check does is its meaning"))
-    drained = _drained(rule, here)
+    drained = _drained(rule, way)
     if drained is not None:
         yield drained
     option = off_by_default(way)
@@ -80,15 +79,19 @@ def _is_guard(here: Link) -> bool:
     return any(each is here.node for each in subtree(statement.test))
 
 
-def _drained(rule: Rule, here: Link) -> Lowered | None:
-    """The wait before it that leaves the queue empty; a batch still waits for its own copy then."""
-    model = here.model
-    if here.node is None or has_several_queues(model):
+def _drained(rule: Rule, way: Sequence[Link]) -> Lowered | None:
+    """The wait before it that leaves the queue empty; a batch still waits for its own copy then.
+
+    One edit sends what several copies to the device pack, and only then neither waits: these do not count.
+    """
+    earlier = waited_before(way, past_uploads=rule.category is Category.TRANSFER)
+    if earlier is None:
         return None
-    queue = model.remember("device queue", lambda: Queue(model))
-    before = waited_before(queue, model.place_of(here.statement), here.node)
-    if before is None or (before.uploads and rule.category is Category.TRANSFER):
-        return None  # one edit sends what both pack, and only then neither waits
-    because = Because(before.node.lineno, "this row has already waited for the same work")
-    start = model.source.offset(before.node.lineno, before.node.col_offset)
+    node, here = earlier.event.node, way[0].model
+    text = "this row has already waited for the same work"
+    if earlier.is_of_last_pass:
+        text = "the pass before ends with a wait in this row, and nothing has been launched since"
+    is_beside = earlier.is_in_function and not earlier.is_of_last_pass
+    start = here.source.offset(node.lineno, node.col_offset) if is_beside else None
+    because = Because(node.lineno, text, None if earlier.model is here else earlier.model.path)
     return Lowered(Severity.WARNING if rule.copies_batches else Severity.NOTE, because, start)

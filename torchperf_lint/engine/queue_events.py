@@ -25,6 +25,7 @@ _OF_TENSORS = frozenset(
 )
 """Methods that tensors have, which launch little work."""
 _PROPERTIES = frozenset({"property", "cached_property"})
+_OF_DICTS = frozenset({"items", "keys", "values"})
 _HOST_DATA = (Kind.NUMBER, Kind.STRING, Kind.NUMPY, Kind.CONTAINER)
 
 
@@ -183,6 +184,8 @@ class Expressions:
 
     def _is_quiet(self, node: ast.expr) -> bool:
         """Whether going over it, or looking at it, launches no work."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _OF_DICTS:
+            return True
         value = self._value(node)
         return (value.kind in _QUIET_KINDS and value.ref != "generator") or value.holds_tensors
 
@@ -220,8 +223,14 @@ class Expressions:
                 yield self._event(call, waits=True, uploads=True)
         elif name in torch_api.SIZED_BY_DATA and any(map(self._is_there, given)):
             yield from self._sized(call, of_method=False)
-        elif not ref.startswith(launches.QUIET_ROOTS) and not (
-            ref.startswith("torch.") and not ref.startswith("torch.distributed.") and name in launches.SMALL_FUNCTIONS
+        elif (
+            not ref.startswith(launches.QUIET_ROOTS)
+            and self._value(call).device is not Device.CPU
+            and not (
+                ref.startswith("torch.")
+                and not ref.startswith("torch.distributed.")
+                and name in launches.SMALL_FUNCTIONS
+            )
         ):
             yield self._event(call, waits=False)
 
@@ -246,14 +255,17 @@ class Expressions:
         name, owner = func.attr, self._value(func.value)
         if owner.holds_tensors or (owner.device.on_accelerator and owner.kind is Kind.UNKNOWN):
             yield from self._of_tensor(call, name, owner)
-        elif owner.kind in _QUIET_KINDS or owner.device is Device.CPU:
+        elif owner.kind in _QUIET_KINDS or owner.device is Device.CPU or _is_of_schedule(func):
             return
-        elif name not in launches.QUIET_METHODS or owner.kind is not Kind.UNKNOWN:
+        elif (owner.kind, name) == (Kind.SCALER, "update"):
+            return  # a number is halved or doubled
+        elif name not in launches.QUIET_METHODS or owner.kind not in (Kind.UNKNOWN, Kind.LOADER):
             yield self._event(call, waits=False)
 
     def _of_tensor(self, call: ast.Call, name: str, owner: Value) -> Iterator[Event]:
         there = owner.device.on_accelerator and not owner.mixed
-        if name in launches.HEAVY_METHODS or (owner.kind is not Kind.TENSOR and name not in _OF_TENSORS):
+        is_known = owner.kind is Kind.TENSOR or name in _OF_TENSORS or name in launches.QUIET_METHODS
+        if name in launches.HEAVY_METHODS or not is_known:
             yield self._event(call, waits=False)
         elif name in torch_api.HOST_READS:
             if there:
@@ -297,3 +309,8 @@ def _asks_for_tensor(test: ast.expr) -> bool:
         return False
     name = last_name(test.func)
     return name == "is_tensor" or (name == "isinstance" and len(test.args) == 2 and last_name(test.args[1]) == "Tensor")
+
+
+def _is_of_schedule(func: ast.Attribute) -> bool:
+    """`scheduler.step()`: it reckons with Python's numbers."""
+    return func.attr == "step" and (last_name(func.value) or "").lower().endswith(("scheduler", "sched"))

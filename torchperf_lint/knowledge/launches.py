@@ -67,18 +67,19 @@ QUIET_ROOTS = (
 """Functions of torch with these prefixes launch nothing."""
 
 SMALL_FUNCTIONS = frozenset(
-    "FloatTensor Generator LongTensor Size Tensor abs add all allclose amax amin any arange argmax argmin as_tensor "
-    "asarray atleast_1d bitwise_and bitwise_not bitwise_or broadcast_to bucketize cat ceil chunk clamp clip clone "
-    "concat concatenate cos count_nonzero cross cumprod cumsum deg2rad detach device diag diagonal diff dim div dtype "
-    "empty empty_like eq equal exp expand eye finfo flatten flip floor full full_like gather ge gt histc hstack iinfo "
-    "index_select is_complex is_floating_point is_tensor isclose isfinite isinf isnan isneginf isposinf item le lerp "
-    "linspace log log10 log1p log2 log_softmax logical_and logical_not logical_or logical_xor logsigmoid logspace "
-    "logsumexp lt masked_fill max maximum mean median meshgrid min minimum moveaxis movedim mul multiply nan_to_num "
-    "narrow ne neg norm normalize not_equal numel one_hot ones ones_like outer pad permute pow prod rad2deg rand "
-    "rand_like randint randn randn_like randperm ravel reciprocal relu remainder reshape roll round rsqrt scatter "
-    "scatter_add select sigmoid sign sin softmax softplus split sqrt square squeeze stack std sub subtract sum "
-    "swapaxes t take tan tanh tensor tile tolist transpose tril triu trunc unbind unsqueeze var vector_norm "
-    "view_as_complex view_as_real vstack where zeros zeros_like".split()
+    "BoolTensor ByteTensor DoubleTensor FloatTensor Generator HalfTensor IntTensor LongTensor Size Tensor abs add all "
+    "allclose amax amin any arange argmax argmin as_tensor asarray atleast_1d bitwise_and bitwise_not bitwise_or "
+    "broadcast_to bucketize cat ceil chunk clamp clip clone concat concatenate cos count_nonzero cross cumprod cumsum "
+    "deg2rad detach device diag diagonal diff dim div dtype empty empty_like eq equal exp expand eye finfo flatten "
+    "flip floor from_numpy full full_like gather ge gt histc hstack iinfo index_select is_complex is_floating_point "
+    "is_tensor isclose isfinite isinf isnan isneginf isposinf item le lerp linspace log log10 log1p log2 log_softmax "
+    "logical_and logical_not logical_or logical_xor logsigmoid logspace logsumexp lt masked_fill max maximum mean "
+    "median meshgrid min minimum moveaxis movedim mul multiply nan_to_num narrow ne neg norm normalize not_equal "
+    "numel one_hot ones ones_like outer pad permute pow prod rad2deg rand rand_like randint randn randn_like randperm "
+    "ravel reciprocal relu remainder reshape roll round rsqrt scatter scatter_add select sigmoid sign sin softmax "
+    "softplus split sqrt square squeeze stack std sub subtract sum swapaxes t take tan tanh tensor tile tolist "
+    "transpose tril triu trunc unbind unsqueeze var vector_norm view_as_complex view_as_real vstack where zeros "
+    "zeros_like".split()
 )
 """Functions of torch, and of its functional module, whose kernels are few and short: by their last names."""
 
@@ -90,8 +91,9 @@ HEAVY_METHODS = frozenset(
 """Methods of tensors that launch more than a few short kernels, by what they compute."""
 
 QUIET_METHODS = frozenset(
-    "append appendleft count critical debug discard endswith error exception extend format get index info insert "
-    "is_set isdigit items join keys lower lstrip perf_counter pop popitem popleft rstrip set_description set_postfix "
-    "setdefault split startswith strip upper values warn warning write zero_grad".split()
+    "append appendleft count cpu critical debug detach dim discard element_size endswith error exception extend format "
+    "get index info insert is_contiguous is_set isdigit item items join keys lower lstrip ndimension numel numpy "
+    "perf_counter pop popitem popleft rstrip set_description set_postfix setdefault size split startswith stride strip "
+    "tolist upper values warn warning write zero_grad".split()
 )
-"""Methods of objects of unknown class that launch nothing, by names that containers, texts and loggers use."""
+"""Methods of objects of unknown class that launch nothing, by names that containers, texts, loggers and tensors use."""

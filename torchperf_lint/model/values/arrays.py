@@ -54,7 +54,10 @@ def joined(*values: Value) -> Value:
 
 def entry(index: Value) -> Value:
     """An element or a selection of an array, by an index without slices."""
-    return ARRAY if _has_dimensions(index) and index.ref != "tuple" else _EITHER
+    if index.kind is Kind.CONTAINER and index.ref == "tuple":
+        parts = [each for _, each in index.items or ()] or ([] if index.element is None else [index.element])
+        return joined(*parts)
+    return ARRAY if _has_dimensions(index) else _EITHER
 
 
 def sliced(base: Value, index: ast.expr) -> Value | None:

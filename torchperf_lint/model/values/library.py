@@ -204,7 +204,9 @@ def library_call(
         )
     root, _, name = ref.rpartition(".")
     if ref == SOME_FUNCTIONAL and any(each.kind is Kind.UNKNOWN for each in (*arguments, *keywords.values())):
-        return UNKNOWN
+        placed_there = [each for each in arguments[:2] if each.holds_tensors and each.device.on_accelerator]
+        if not placed_there:  # else the functions of `torch.nn.functional` take both from there
+            return UNKNOWN
     given = applying.applied(evaluator, node, ref, arguments, keywords, library_call)
     if given is not None:
         return given

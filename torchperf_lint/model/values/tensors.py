@@ -145,7 +145,9 @@ def tensor_method(
     if name == "tolist" and base.kind is Kind.TENSOR and base.scalar is not True and not base.mixed:
         return container(NUMBER._replace(dtype=_of_python(base.dtype)) if base.vector else None, ref="list")
     if name in torch_api.HOST_READS:
-        return BY_WORD.get(torch_api.HOST_READS[name], UNKNOWN)
+        read = BY_WORD.get(torch_api.HOST_READS[name], UNKNOWN)
+        has_dimensions = base.is_tensor and (base.vector is True or base.scalar is False)
+        return arrays.ARRAY if read.kind is Kind.NUMPY and has_dimensions else read
     if name in ("size", "stride"):
         return INTEGER if arguments or keywords else container(INTEGER, ref="tuple")
     if name in torch_api.METADATA_METHODS or name.startswith(torch_api.ASKS_KIND):
@@ -238,7 +240,7 @@ def computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[st
         or name in torch_api.EXTRAS_GIVE_SEVERAL
         or (name in torch_api.DIM_GIVES_PAIR and with_dim and not any(argument.holds_tensors for argument in arguments))
     ):
-        several = tensor._replace(scalar=None, vector=None, dtype=None)
+        several = tensor._replace(scalar=False if name == "topk" else None, vector=None, dtype=None)
         pair = [(0, several), (1, several._replace(dtype="int64"))] if name in torch_api.GIVE_INDICES else None
         return container(several, pair, "tuple")
     if name in torch_api.FULL_REDUCTIONS and not (name == "norm" and arguments and keywords):
