@@ -35,7 +35,10 @@ ROUNDING = 1e-3
 SAME, ROUNDED, DIFFERENT, FAILS = VERDICTS = ("same", "rounded", "differs", "fails")
 """What a fixed program prints beside the unfixed one: the same, other last digits, something else, or no end."""
 
-_SECONDS = re.compile(r"(?<=\btime: )\d+\.\d+|\d+(?:\.\d+)?(?= ?(?:s|ms|sec|seconds|it/s)\b)")
+_SECONDS = re.compile(
+    r"(?<=\btime: )\d+\.\d+|\d+(?:\.\d+)?(?= ?(?:s|ms|sec|seconds|it/s)\b)"
+    r"|(?<=[\[<])(?:\d+:)?\d\d:\d\d(?=[<,\]])"  # a progress bar's
+)
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 

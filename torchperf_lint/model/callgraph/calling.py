@@ -81,6 +81,10 @@ def may_be_value(inference: ValueQuestions, function: FunctionInfo) -> bool:
     if function.name == "__call__":
         # A module's own `__call__` is machinery around `forward`.
         return function.cls is not None and inference.instance(function.cls).kind is not Kind.MODULE
+    if function.name == "__init__":
+        return any(
+            _may_be_handed_on(inference, cls) or cls is not function.cls for cls in built_by(inference, function)
+        )
     if function.is_lambda:
         return may_call_lambda(inference, function)
     if not _is_followed(function):
@@ -91,6 +95,21 @@ def may_be_value(inference: ValueQuestions, function: FunctionInfo) -> bool:
     if inference.program is not None and inference.program.names_elsewhere(function.name, index):
         return True
     return may_be_looked_up(inference, function)
+
+
+def built_by(inference: ValueQuestions, init: FunctionInfo) -> list[ClassInfo]:
+    """The classes whose objects the constructor makes: its own, and those that inherit it."""
+    if init.cls is None:
+        return []
+    heirs = () if inference.program is None else inference.program.heirs(init.cls)
+    return [init.cls, *(each for each in heirs if inference.method(each, init.name) is init)]
+
+
+def _may_be_handed_on(inference: ValueQuestions, cls: ClassInfo) -> bool:
+    """Whether, by names, something names the class without calling it: `MODELS = {"small": Small}`."""
+    if cls.name in cls.index.handed or cls.name in cls.index.held or cls.index.also_called(cls.name):
+        return True
+    return inference.program is not None and inference.program.names_elsewhere(cls.name, cls.index)
 
 
 def may_be_looked_up(inference: ValueQuestions, function: FunctionInfo) -> bool:
@@ -107,7 +126,7 @@ def _is_followed(function: FunctionInfo) -> bool:
 
     Most calls of a name of tensors' methods are on tensors, and frameworks call `forward` anyway.
     """
-    if function.name == "__call__":
+    if function.name in ("__call__", "__init__"):
         return function.cls is not None
     if function.name.startswith("__") or function.is_module:
         return False
@@ -285,7 +304,7 @@ def _settled(
     if is_open and not is_alone and rests_on_parameters(record):
         callee, *receiver = inference.parts(record, *asked)
     if function.name == "__init__" and callee.kind is Kind.CLASS:
-        return callee.cls is function.cls
+        return builds(inference, callee, function)
     if callee.function is not None:
         return callee.function is function or is_overridden_by(inference, callee.function, function)
     if receiver and receiver[0].among and function.cls is not None:
@@ -299,6 +318,12 @@ def _settled(
     if callee.kind is Kind.LIBRARY and callee.ref is not None and inference.program is not None:
         return inference.program.defines(callee.ref, function)
     return None
+
+
+def builds(inference: ValueQuestions, made: Value, init: FunctionInfo) -> bool:
+    """Whether the constructor makes the objects of a class, or of one of several."""
+    classes = [made.cls, *made.among] if made.cls is not None else made.among
+    return any(isinstance(each, ClassInfo) and inference.method(each, init.name) is init for each in classes)
 
 
 def _is_one_of_several(function: FunctionInfo, caller: FunctionInfo) -> bool:
@@ -353,8 +378,10 @@ def _by_name(inference: ValueQuestions, record: CallRecord, function: FunctionIn
     if inference.program is None:
         return None
     meant = named(inference.program, record)
+    if isinstance(meant, ClassInfo) and function.name == "__init__":
+        return meant is function.cls or inference.method(meant, "__init__") is function
     if isinstance(meant, (FunctionInfo, ClassInfo)):
-        return meant is (function.cls if function.name == "__init__" and function.cls is not None else function)
+        return meant is function
     return False if isinstance(meant, LibraryName) and not inference.program.defines(meant.name, function) else None
 
 

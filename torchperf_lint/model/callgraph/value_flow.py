@@ -87,6 +87,9 @@ class _Search:
         if function.cls is None:
             yield from self._named_function()
             return
+        if function.name == "__init__":
+            yield from self._named_classes()
+            return
         makers = [cls for cls in self._classes() if self.inference.method(cls, function.name) is function]
         for cls in makers:
             for index in self._files_naming(cls):
@@ -146,6 +149,22 @@ class _Search:
                 if not (is_own and is_name) and home.seen_alone(owner, node).function is not function:
                     continue  # another one by that name; `layers.f` is the function of a module
                 yield _Spot(node, home.index, is_method=True)
+
+    def _named_classes(self) -> Iterator[_Spot]:
+        """Where a class that the constructor makes objects of is named; one that inherits it is called as well."""
+        for cls in calling.built_by(self.inference, self.function):
+            program = self.inference.program
+            passing = () if program is None else (file.index for file in program.files_passing(cls))
+            for index in dict.fromkeys([*self._files_naming(cls), *passing]):
+                for record in index.calls_named(cls.name) if cls is not self.function.cls else ():
+                    if self._makes(record, cls):
+                        self.found[record.call, ()] = Flow(record, shifted=False)
+                tables, home = trees.upside_down(index), self.inference.home(index)
+                for node in (*tables.names.get(cls.name, ()), *tables.attributes.get(cls.name, ())):
+                    if not isinstance(node.ctx, ast.Load) or self._is_called(node, index):
+                        continue
+                    if home.seen_alone(trees.owner_of(node, index), node).cls is cls:
+                        yield _Spot(node, index, is_method=True)
 
     # -- one step ------------------------------------------------------------------------------------------------
 
@@ -370,7 +389,10 @@ class _Search:
             return False
         home = self.inference.home(spot.file)
         owner = trees.owner_of(func, spot.file)
-        return _shows_another(home, home.seen_alone(owner, func), self.function)
+        value = home.seen_alone(owner, func)
+        if value.kind is Kind.CLASS and self.function.name == "__init__":
+            return not calling.builds(self.inference, value, self.function)
+        return _shows_another(home, value, self.function)
 
     def _has_lost(self, use: ast.expr, owner: FunctionInfo, spot: _Spot) -> bool:
         """Whether a name that is bound several times has another value here."""
@@ -379,6 +401,8 @@ class _Search:
         value = self.inference.home(owner.index).seen_alone(owner, use)
         if spot.held or value.among:
             return False
+        if self.function.name == "__init__":
+            return value.cls is not None and not calling.builds(self.inference, value, self.function)
         if spot.is_method:
             return value.cls is not None or value.function not in (None, self.function)
         cls = self.function.cls
