@@ -99,10 +99,12 @@ def may_be_value(inference: ValueQuestions, function: FunctionInfo) -> bool:
 
 def built_by(inference: ValueQuestions, init: FunctionInfo) -> list[ClassInfo]:
     """The classes whose objects the constructor makes: its own, and those that inherit it."""
-    if init.cls is None:
+    cls, program = init.cls, inference.program
+    if cls is None:
         return []
-    heirs = () if inference.program is None else inference.program.heirs(init.cls)
-    return [init.cls, *(each for each in heirs if inference.method(each, init.name) is init)]
+    others = (each for each in cls.index.classes if each is not cls and cls in inference.lineage(each))
+    heirs = others if program is None else program.heirs(cls)
+    return [cls, *(each for each in heirs if inference.method(each, init.name) is init)]
 
 
 def _may_be_handed_on(inference: ValueQuestions, cls: ClassInfo) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import re
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.engine.findings import Unproven
 from torchperf_lint.model import bounds
@@ -13,7 +12,7 @@ from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, con
 from torchperf_lint.model.syntax.backward import returns_its_loss
 from torchperf_lint.model.syntax.bulk_moves import move_in
 from torchperf_lint.model.syntax.effects import FUNCTIONS, narrowed_paths
-from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, dotted, last_name
+from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, dotted
 from torchperf_lint.model.syntax.number_reads import is_read_as_number
 from torchperf_lint.model.syntax.slices import is_for_type_checkers
 from torchperf_lint.model.values import batches, bulk_moves, metrics, mutation, narrowing, parameters, records
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.frames import Env, Frame
     from torchperf_lint.model.domain.interfaces import ExpressionValues, ValueQuestions
     from torchperf_lint.model.syntax.slices import Slice
-
-_LOSS = re.compile(r"(?:^|_)(?:loss|criterion|crit)(?:_fn|_func|_function)?$")
 
 
 class Runner:
@@ -171,9 +168,6 @@ class Runner:
             value = Value(Kind.TENSOR)
         if path in self.frame.backward_terms and value.kind is Kind.TENSOR and not _is_shown(value):
             return self._trained(value, source, "this is a part of what `.backward()` is called on")
-        if path in self.frame.backward_terms and value.kind is Kind.UNKNOWN and _is_of_loss(source):
-            given = self._given_there(source)
-            return value if given is None else Value(Kind.TENSOR, given.device.or_host(), because=given.because)
         if path not in self.frame.backward:
             return value
         if value.kind in (Kind.PYTREE, Kind.TENSOR):
@@ -181,20 +175,14 @@ class Runner:
             return loss if _is_shown(loss) else self._trained(loss, source)
         if value.kind is not Kind.UNKNOWN or not isinstance(source, ast.Call):
             return value
-        given = self._given_there(source)
-        if given is not None:
-            return Value(Kind.TENSOR, given.device.or_host(), True, dtype="float", because=given.because)
-        return self._trained(Value(Kind.TENSOR, scalar=True, dtype="float"), source)
-
-    def _given_there(self, call: ast.Call) -> Value | None:
-        """The first argument of the call that is on an accelerator, or holds what is."""
-        for argument in [*call.args, *(keyword.value for keyword in call.keywords)]:
+        given = [*source.args, *(keyword.value for keyword in source.keywords)]
+        for argument in given:
             known = self.frame.values.get(argument, UNKNOWN)
             if known.kind is Kind.CONTAINER and known.element is not None:
                 known = known.element
             if known.device.on_accelerator:
-                return known
-        return None
+                return Value(Kind.TENSOR, known.device.or_host(), True, dtype="float", because=known.because)
+        return self._trained(Value(Kind.TENSOR, scalar=True, dtype="float"), source)
 
     def _with_losses(self, path: str | None, source: ast.expr, losses: Value) -> Value:
         """A dict of which `losses["total"].backward()` is called, and what that entry is is not shown otherwise."""
@@ -492,8 +480,3 @@ def _merge_imports(envs: list[Env]) -> Env:
 def _is_shown(value: Value) -> bool:
     """Whether it is known, and not only likely, where a tensor lives."""
     return value.device is not Device.UNKNOWN and not any(isinstance(step, Unproven) for step in value.because)
-
-
-def _is_of_loss(source: ast.expr) -> TypeGuard[ast.Call]:
-    """Whether it is a call of something that is named as a loss function: `self.aux_loss(x)`, `criterion(x, y)`."""
-    return isinstance(source, ast.Call) and _LOSS.search((last_name(source.func) or "").lower()) is not None
