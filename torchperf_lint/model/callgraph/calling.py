@@ -264,7 +264,8 @@ def may_be_by_hierarchy(inference: ValueQuestions, record: CallSite, function: F
     """Whether a call that is not proven may count by class hierarchy, as far as names and syntax tell."""
     if isinstance(record, ImplicitCall):
         return True
-    if not hierarchy.may_be_meant(inference, function):
+    receiver = record.call.func.value if isinstance(record.call.func, ast.Attribute) else record.call.func
+    if not hierarchy.may_be_meant(inference, function, receiver):
         return False
     return not is_another(inference, record, function)
 

@@ -1,23 +1,36 @@
 """Calls by class hierarchy.
 
-Either the receiver's class is unknown, and the method's name has one meaning in the project. Or the receiver is shown
-to be of a class, by an annotation for example, and may be of a subclass that overrides the method.
+Either the receiver's class is unknown, and the method's name has one meaning in the project; a name that many classes
+have, such as `add`, has it among the classes that are called like the receiver (`self.buffer`, `RolloutBuffer`). Or the
+receiver is shown to be of a class, by an annotation for example, and may be of a subclass that overrides the method.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.common_names import COMMON_METHODS, DELEGATED_STEPS
 from torchperf_lint.model.domain.values import Device, Kind, Registry
 from torchperf_lint.model.project.exports import LibraryName
-from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.syntax.index import dotted, last_name
 
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ProjectQuestions, ValueQuestions
     from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_FEWEST_LETTERS = 4
+_OF_MANY_KINDS = frozenset(
+    "args batch block blocks callback callbacks config criterion data dataset engine func function handler item layer "
+    "loader loss losses manager metric metrics model models module modules network node object optim optimizer output "
+    "param params scheduler self state task tensor wrapper".split()
+)
+"""Last words of names that objects of libraries or of unrelated classes have as well."""
+_STORES = frozenset({"buffer", "memory", "pool", "queue", "storage"})
+"""Last words of classes that a name may leave out."""
 
 
 def may_mean(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
@@ -25,7 +38,7 @@ def may_mean(inference: ValueQuestions, record: CallRecord, function: FunctionIn
     program, cls, func = inference.program, function.cls, record.call.func
     if program is None or cls is None or not isinstance(func, ast.Attribute) or func.attr != function.name:
         return False
-    if not may_be_meant(inference, function) or not takes(function, record.call):
+    if not may_be_meant(inference, function, func.value) or not takes(function, record.call):
         return False
     home = inference.home(record.function.index)
     if not program.is_in_program(record.function.index, function.index):
@@ -35,7 +48,7 @@ def may_mean(inference: ValueQuestions, record: CallRecord, function: FunctionIn
         return receiver.created is None and overrides(inference, function, callee.function)
     if receiver.among:
         return receiver.created is None and _overridden(inference, receiver, function) is not None
-    if not is_telling(function, record.function) or topmost(inference, function, record.function) is None:
+    if topmost(inference, function, record.function, func.value) is None:
         return False
     if not _is_open(inference, receiver, cls):
         return False
@@ -55,12 +68,25 @@ def may_hold(inference: ValueQuestions, receiver: ast.expr, caller: FunctionInfo
     return _is_open(inference, home.seen_alone(caller, receiver), cls)
 
 
-def may_be_meant(inference: ValueQuestions, function: FunctionInfo) -> bool:
-    """Whether the method's name tells something, or a base of its class in the project has the method as well."""
+def may_be_meant(inference: ValueQuestions, function: FunctionInfo, receiver: ast.expr) -> bool:
+    """Whether the name of the method or of the receiver tells something, or a base of its class has the method, too."""
     cls, name = function.cls, function.name
     if cls is None or name.startswith("__"):
         return False
-    return is_telling(function) or any(name in owner.methods for owner in inference.lineage(cls)[1:])
+    if is_telling(function) or is_named_like(receiver, cls):
+        return True
+    return any(name in owner.methods for owner in inference.lineage(cls)[1:])
+
+
+def is_named_like(receiver: ast.expr, cls: ClassInfo) -> bool:
+    """Whether the last word of the receiver's name is that of the class: `self.replay_buffer` of a `RolloutBuffer`."""
+    words = (last_name(receiver) or "").lower().strip("_").split("_")
+    if len(words[-1]) < _FEWEST_LETTERS or words[-1] in _OF_MANY_KINDS:
+        return False
+    named = [each.lower() for each in _WORDS.findall(cls.name)]
+    if len(named) > 1 and named[-1] in _STORES and words[-1] == named[-2]:
+        return True  # `self.replay` of a `ReplayBuffer`
+    return named[-1:] == words[-1:]
 
 
 def overrides(inference: ValueQuestions, function: FunctionInfo, other: FunctionInfo) -> bool:
@@ -88,13 +114,16 @@ def is_telling(function: FunctionInfo, caller: FunctionInfo | None = None) -> bo
     return function.name not in COMMON_METHODS or (delegates and function.name in DELEGATED_STEPS)
 
 
-def topmost(inference: ValueQuestions, function: FunctionInfo, caller: FunctionInfo) -> ClassInfo | None:
+def topmost(
+    inference: ValueQuestions, function: FunctionInfo, caller: FunctionInfo, receiver: ast.expr | None = None
+) -> ClassInfo | None:
     """The class that all methods of the function's name in the project lead back to; None if there are several.
 
-    A method that calls one of its own name, `self.task.training_step(batch)`, delegates: its own classes do not count.
-    Mixins lead back to the class that they are mixed with.
+    Where the name tells nothing, only the classes that are called like the receiver count. A method that calls one of
+    its own name, `self.task.training_step(batch)`, delegates: its own classes do not count. Mixins lead back to the
+    class that they are mixed with.
     """
-    methods = _methods(inference, function, caller)
+    methods = _methods(inference, function, caller, receiver)
     if function not in methods:
         return None
     found: set[ClassInfo] = set()
@@ -106,10 +135,18 @@ def topmost(inference: ValueQuestions, function: FunctionInfo, caller: FunctionI
     return min(tops, key=lambda each: (each.index.path, each.node.lineno), default=None)
 
 
-def _methods(inference: ValueQuestions, function: FunctionInfo, caller: FunctionInfo) -> list[FunctionInfo]:
-    """The methods that a call in `caller` may mean by the function's name alone."""
+def _methods(
+    inference: ValueQuestions, function: FunctionInfo, caller: FunctionInfo, receiver: ast.expr | None
+) -> list[FunctionInfo]:
+    """The methods that a call in `caller` may mean by the names of the function and, if need be, of the receiver."""
     program = inference.program
     methods = None if program is None else program.methods_named(function.name, function.index)
+    if not is_telling(function, caller):
+        methods = [
+            each
+            for each in methods or ()
+            if receiver is not None and each.cls is not None and is_named_like(receiver, each.cls)
+        ]
     if caller.cls is None or caller.name != function.name:
         return methods or []
     own = {*inference.lineage(caller.cls)}
@@ -142,9 +179,12 @@ def says(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) 
         callee = called.function or _overridden(inference, receiver, function)
     if callee is not None and callee.cls is not None:
         return f"{start} it overrides `{callee.cls.name}.{callee.name}`, which this calls"
-    top = topmost(inference, function, record.function)
+    receiver_node = func.value if isinstance(func, ast.Attribute) else None
+    top = topmost(inference, function, record.function, receiver_node)
     assert top is not None
-    if len(_methods(inference, function, record.function)) == 1:
+    if not is_telling(function, record.function):
+        return f"{start} what it is called on has the name of `{top.name}`"
+    if len(_methods(inference, function, record.function, receiver_node)) == 1:
         return f"{start} it is the only method of that name in the project"
     return f"{start} all methods of that name that it may mean are of `{top.name}` and classes related to it"
 
