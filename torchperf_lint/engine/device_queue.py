@@ -45,10 +45,12 @@ class Queue:
         question = ("queue events of the head", statement, site)
         return self._model.remember(question, lambda: tuple(self._head(function, statement, 0, site)))
 
-    def of_body(self, function: FunctionInfo, loop: ast.For | ast.AsyncFor | ast.While) -> tuple[Event, ...]:
-        """The same for the body of a loop, in one pass."""
-        question = ("queue events of the body", loop)
-        return self._model.remember(question, lambda: tuple(self._block(function, loop.body, 0)))
+    def of_body(self, function: FunctionInfo, loop: ast.For | ast.AsyncFor | ast.While) -> Iterator[Event]:
+        """The same for the body of a loop, in one pass, the last one first."""
+        jumps = [any(isinstance(node, _JUMPS) for node in subtree(statement)) for statement in loop.body]
+        for place in reversed(range(len(loop.body))):
+            for event in reversed(self.of_statement(function, loop.body[place])):
+                yield event._replace(certain=event.certain and not any(jumps[:place]))
 
     def goes_over_batches(self, loop: ast.For | ast.AsyncFor | ast.While) -> bool:
         """Whether each pass of the loop takes a batch."""

@@ -111,8 +111,12 @@ def _leads_on(queue: Queue, function: FunctionInfo, place: Place, *, through_loo
 
 
 def _pass_before(queue: Queue, function: FunctionInfo, loop: ast.For | ast.AsyncFor | ast.While) -> Iterator[_Step]:
-    """The events of a pass of a loop over batches, the last one first; none if it launches nothing."""
-    events = [*(queue.of_head(function, loop) if isinstance(loop, ast.While) else ()), *queue.of_body(function, loop)]
-    if not all(event.waits for event in events):  # else the wait itself is all that a pass does
-        yield from (_Step(event, is_of_last_pass=True) for event in reversed(events))
+    """The last events of a pass of a loop over batches, the last one first; none if it launches nothing."""
+    head = queue.of_head(function, loop) if isinstance(loop, ast.While) else ()
+    found: list[_Step] = []
+    for event in itertools.chain(reversed(head), queue.of_body(function, loop)):
+        found.append(_Step(event, is_of_last_pass=True))
+        if not event.waits:
+            yield from found  # else the wait itself is all that a pass does
+            return
     yield _UNKNOWN

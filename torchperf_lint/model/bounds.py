@@ -38,6 +38,9 @@ MOST_CALLS_UP = 6
 MOST_CALLS_ELSEWHERE = 24
 """Calls of a function in other files that are followed; where there are more, they only show how often it runs."""
 
+MOST_FILES_CALLING_METHOD = 48
+"""Files that are searched for calls of a name that more call: those on what is called like its class are followed."""
+
 MOST_ROUNDS = 6
 """Rounds until the results of a cycle of queries must have settled; few need more than three."""
 

@@ -7,6 +7,7 @@ of files does not matter.
 
 from __future__ import annotations
 
+import ast
 import copy
 import itertools
 import posixpath
@@ -19,6 +20,7 @@ from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleNa
 from torchperf_lint.model.project.file_symbols import symbols_of
 from torchperf_lint.model.project.symbol_index import SymbolIndex
 from torchperf_lint.model.syntax import finding
+from torchperf_lint.model.syntax.class_names import is_named_like
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, Index
 
 if TYPE_CHECKING:
@@ -204,7 +206,9 @@ class Program(EditedFiles):
         return self.recorder.kept(self._some_calls, question, lambda: self._find_some_calls(*question))
 
     def _find_some_calls(self, function: FunctionInfo, most: int) -> list[CallRecord]:
-        return self._find_calls(function, self._nearest_calling(function, most))[:most]
+        calls = self._find_calls(function, self._nearest_calling(function, bounds.MOST_FILES_CALLING_METHOD))
+        owners = [] if function.cls is None else self.inference(function.index).lineage(function.cls)
+        return sorted(calls, key=lambda each: not any(_is_called_on(each.call.func, cls.name) for cls in owners))[:most]
 
     def _files_calling(self, function: FunctionInfo) -> list[str]:
         name = function.called_as
@@ -414,6 +418,11 @@ class Program(EditedFiles):
     def may_have_metrics(self, path: str) -> bool:
         """Whether the file may have metrics of torchmetrics: it imports them, or a file that does, by a few steps."""
         return bool(self._ask(self._place_of(path), "is_near_metrics", self._place_of(path)))
+
+
+def _is_called_on(func: ast.expr, cls: str) -> bool:
+    """Whether a method is called on something that has the name of the class."""
+    return isinstance(func, ast.Attribute) and is_named_like(func.value, cls)
 
 
 def _distance(one: str, other: str) -> int:

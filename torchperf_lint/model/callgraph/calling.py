@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge import hooks
 from torchperf_lint.knowledge.common_names import DELEGATED_STEPS, TENSOR_METHODS
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import class_unions, hierarchy
+from torchperf_lint.model.callgraph import class_unions, constructors, hierarchy
 from torchperf_lint.model.domain.flows import Flow, Handing
 from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.domain.values import Kind
@@ -82,9 +82,7 @@ def may_be_value(inference: ValueQuestions, function: FunctionInfo) -> bool:
         # A module's own `__call__` is machinery around `forward`.
         return function.cls is not None and inference.instance(function.cls).kind is not Kind.MODULE
     if function.name == "__init__":
-        return any(
-            _may_be_handed_on(inference, cls) or cls is not function.cls for cls in built_by(inference, function)
-        )
+        return constructors.may_be_chosen(inference, function)
     if function.is_lambda:
         return may_call_lambda(inference, function)
     if not _is_followed(function):
@@ -95,23 +93,6 @@ def may_be_value(inference: ValueQuestions, function: FunctionInfo) -> bool:
     if inference.program is not None and inference.program.names_elsewhere(function.name, index):
         return True
     return may_be_looked_up(inference, function)
-
-
-def built_by(inference: ValueQuestions, init: FunctionInfo) -> list[ClassInfo]:
-    """The classes whose objects the constructor makes: its own, and those that inherit it."""
-    cls, program = init.cls, inference.program
-    if cls is None:
-        return []
-    others = (each for each in cls.index.classes if each is not cls and cls in inference.lineage(each))
-    heirs = others if program is None else program.heirs(cls)
-    return [cls, *(each for each in heirs if inference.method(each, init.name) is init)]
-
-
-def _may_be_handed_on(inference: ValueQuestions, cls: ClassInfo) -> bool:
-    """Whether, by names, something names the class without calling it: `MODELS = {"small": Small}`."""
-    if cls.name in cls.index.handed or cls.name in cls.index.held or cls.index.also_called(cls.name):
-        return True
-    return inference.program is not None and inference.program.names_elsewhere(cls.name, cls.index)
 
 
 def may_be_looked_up(inference: ValueQuestions, function: FunctionInfo) -> bool:
@@ -307,7 +288,7 @@ def _settled(
     if is_open and not is_alone and rests_on_parameters(record):
         callee, *receiver = inference.parts(record, *asked)
     if function.name == "__init__" and callee.kind is Kind.CLASS:
-        return builds(inference, callee, function)
+        return constructors.builds(inference, callee, function)
     if callee.function is not None:
         return callee.function is function or is_overridden_by(inference, callee.function, function)
     if receiver and receiver[0].among and function.cls is not None:
@@ -321,12 +302,6 @@ def _settled(
     if callee.kind is Kind.LIBRARY and callee.ref is not None and inference.program is not None:
         return inference.program.defines(callee.ref, function)
     return None
-
-
-def builds(inference: ValueQuestions, made: Value, init: FunctionInfo) -> bool:
-    """Whether the constructor makes the objects of a class, or of one of several."""
-    classes = [made.cls, *made.among] if made.cls is not None else made.among
-    return any(isinstance(each, ClassInfo) and inference.method(each, init.name) is init for each in classes)
 
 
 def _is_one_of_several(function: FunctionInfo, caller: FunctionInfo) -> bool:

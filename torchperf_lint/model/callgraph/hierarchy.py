@@ -8,29 +8,18 @@ receiver is shown to be of a class, by an annotation for example, and may be of 
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.common_names import COMMON_METHODS, DELEGATED_STEPS
 from torchperf_lint.model.domain.values import Device, Kind, Registry
 from torchperf_lint.model.project.exports import LibraryName
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.syntax.class_names import is_named_like
+from torchperf_lint.model.syntax.index import dotted
 
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ProjectQuestions, ValueQuestions
     from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
-
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_FEWEST_LETTERS = 4
-_OF_MANY_KINDS = frozenset(
-    "args batch block blocks callback callbacks config criterion data dataset engine func function handler item layer "
-    "loader loss losses manager metric metrics model models module modules network node object optim optimizer output "
-    "param params scheduler self state task tensor wrapper".split()
-)
-"""Last words of names that objects of libraries or of unrelated classes have as well."""
-_STORES = frozenset({"buffer", "memory", "pool", "queue", "storage"})
-"""Last words of classes that a name may leave out."""
 
 
 def may_mean(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
@@ -73,20 +62,9 @@ def may_be_meant(inference: ValueQuestions, function: FunctionInfo, receiver: as
     cls, name = function.cls, function.name
     if cls is None or name.startswith("__"):
         return False
-    if is_telling(function) or is_named_like(receiver, cls):
+    if is_telling(function) or is_named_like(receiver, cls.name):
         return True
     return any(name in owner.methods for owner in inference.lineage(cls)[1:])
-
-
-def is_named_like(receiver: ast.expr, cls: ClassInfo) -> bool:
-    """Whether the last word of the receiver's name is that of the class: `self.replay_buffer` of a `RolloutBuffer`."""
-    words = (last_name(receiver) or "").lower().strip("_").split("_")
-    if len(words[-1]) < _FEWEST_LETTERS or words[-1] in _OF_MANY_KINDS:
-        return False
-    named = [each.lower() for each in _WORDS.findall(cls.name)]
-    if len(named) > 1 and named[-1] in _STORES and words[-1] == named[-2]:
-        return True  # `self.replay` of a `ReplayBuffer`
-    return named[-1:] == words[-1:]
 
 
 def overrides(inference: ValueQuestions, function: FunctionInfo, other: FunctionInfo) -> bool:
@@ -145,7 +123,7 @@ def _methods(
         methods = [
             each
             for each in methods or ()
-            if receiver is not None and each.cls is not None and is_named_like(receiver, each.cls)
+            if receiver is not None and each.cls is not None and is_named_like(receiver, each.cls.name)
         ]
     if caller.cls is None or caller.name != function.name:
         return methods or []

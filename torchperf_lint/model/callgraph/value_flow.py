@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge.containers import FILL
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import calling, class_unions, hierarchy, implicit, reaching, trees
+from torchperf_lint.model.callgraph import calling, class_unions, constructors, hierarchy, implicit, reaching, trees
 from torchperf_lint.model.callgraph.dispatch import Lookups
 from torchperf_lint.model.domain.accelerator_tests import arm_on_accelerator
 from torchperf_lint.model.domain.flows import Flow, Handing, still_handed
@@ -152,7 +152,7 @@ class _Search:
 
     def _named_classes(self) -> Iterator[_Spot]:
         """Where a class that the constructor makes objects of is named; one that inherits it is called as well."""
-        for cls in calling.built_by(self.inference, self.function):
+        for cls in constructors.built_by(self.inference, self.function):
             program = self.inference.program
             passing = () if program is None else (file.index for file in program.files_passing(cls))
             for index in dict.fromkeys([*self._files_naming(cls), *passing]):
@@ -315,9 +315,14 @@ class _Search:
             caller = handed[0].record
             self._go(caller.call, spot._replace(file=caller.function.index, handed=handed[1:]))
             return
+        owner = function.cls if implicit.is_property(function) else None
         for record in calling.callers_by_name(home, function):
-            if calling.reaches_alone(home, record, function):
-                self._go(record.call, spot._replace(file=record.function.index, handed=()))
+            func, index = record.call.func, record.function.index
+            if owner is not None:
+                if isinstance(func, ast.Attribute) and self._is_of(func.value, index, owner):
+                    self._go(func, spot._replace(file=index, handed=()))
+            elif calling.reaches_alone(home, record, function):
+                self._go(record.call, spot._replace(file=index, handed=()))
 
     # -- names and attributes ------------------------------------------------------------------------------------
 
@@ -391,7 +396,7 @@ class _Search:
         owner = trees.owner_of(func, spot.file)
         value = home.seen_alone(owner, func)
         if value.kind is Kind.CLASS and self.function.name == "__init__":
-            return not calling.builds(self.inference, value, self.function)
+            return not constructors.builds(self.inference, value, self.function)
         return _shows_another(home, value, self.function)
 
     def _has_lost(self, use: ast.expr, owner: FunctionInfo, spot: _Spot) -> bool:
@@ -402,7 +407,7 @@ class _Search:
         if spot.held or value.among:
             return False
         if self.function.name == "__init__":
-            return value.cls is not None and not calling.builds(self.inference, value, self.function)
+            return value.cls is not None and not constructors.builds(self.inference, value, self.function)
         if spot.is_method:
             return value.cls is not None or value.function not in (None, self.function)
         cls = self.function.cls

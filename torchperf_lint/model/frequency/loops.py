@@ -339,7 +339,10 @@ class Loops:
         return not any(self.loader_in(loop.iter, function) for loop in loops)
 
     def _cuts_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> str | None:
-        """`for i in range(0, n, size): batch = data[i : i + size]`: the text of the sliced device tensor."""
+        """`for i in range(0, n, size): batch = data[i : i + size]`: the text of what is sliced.
+
+        That is a tensor of the device, or anything else of which a model gets the parts.
+        """
         if stride(loop.iter) is None or not isinstance(loop.target, ast.Name):
             return None
         for node in subtree(loop):
@@ -348,7 +351,8 @@ class Loops:
             index = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
             if isinstance(index, ast.Slice) and index.upper is not None and is_name(index.lower, loop.target.id):
                 value = self.inference.frame_value(function, node.value)
-                if value.device.on_accelerator and (value.holds_tensors or value.kind is Kind.UNKNOWN):
+                is_there = value.device.on_accelerator and (value.holds_tensors or value.kind is Kind.UNKNOWN)
+                if is_there or self._is_run_on(loop, node, function):
                     return dotted(node.value) or "a tensor"
         return None
 
