@@ -23,6 +23,8 @@ _SETTINGS = frozenset("use_reentrant context_fn determinism_check debug preserve
 _CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint"})
 _CALL_WITH_STATE = frozenset({"torch.func.functional_call", "torch.nn.utils.stateless.functional_call"})
 _MAPPED = frozenset({"torch.vmap", "torch.func.vmap", "torch.compile", "torch.jit.script"})
+_REPLACING = frozenset({"dataclasses.replace", "copy.replace", "attr.evolve", "attrs.evolve"})
+"""Functions that copy an object, with other values of some fields."""
 
 
 def applied(
@@ -54,6 +56,8 @@ def applied(
         return module_call(evaluator, first, passed, {})
     if ref == "dataclasses.asdict" or (ref == "builtins.vars" and first.items is not None):
         return records.as_mapping(first)
+    if ref in _REPLACING:
+        return records.replaced(first, keywords)
     return None
 
 

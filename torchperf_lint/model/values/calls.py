@@ -231,6 +231,8 @@ def _method(
         return arguments[0] if name == "scale" and arguments else UNKNOWN
     if base.kind is Kind.LOADER and name == "__iter__" and not arguments:
         return base
+    if base.kind is Kind.CONTAINER and name == "_replace":
+        return records.replaced(base, keywords) or UNKNOWN
     if base.kind is Kind.CONTAINER:
         return _container_method(base, name, arguments)
     if base.kind is Kind.NUMPY:

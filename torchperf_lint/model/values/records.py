@@ -26,6 +26,8 @@ from torchperf_lint.model.values.tensors import placed
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
@@ -90,6 +92,17 @@ def as_mapping(record: Value) -> Value | None:
     if record.kind is not Kind.INSTANCE or not record.items:
         return None
     return container(join_all(value for _, value in record.items), record.items, "dict")
+
+
+def replaced(record: Value, fields: Mapping[str, Value]) -> Value | None:
+    """`dataclasses.replace(x, **fields)`, and `x._replace(**fields)` of a named tuple; None for anything else."""
+    if record.kind is Kind.CONTAINER and isinstance(record.constant, tuple) and fields.keys() <= {*record.constant}:
+        given = {**{name: field(record, name) or UNKNOWN for name in map(str, record.constant)}, **fields}
+        return named_tuple([*given], [*given.values()], {})._replace(cls=record.cls)
+    if record.kind is not Kind.INSTANCE or record.cls is None or "**" in fields:
+        return None
+    kept = {str(name): value for name, value in record.items or ()}
+    return with_fields(record._replace(created=None), {**kept, **fields})
 
 
 def field(base: Value, name: str) -> Value | None:
