@@ -15,10 +15,11 @@ from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.frequency import comprehensions, following, may_reach, receivers, settings
 from torchperf_lint.model.frequency.branches import Step, asks_types, calls_own_method, demands
 from torchperf_lint.model.frequency.first_pass import FirstPass
-from torchperf_lint.model.frequency.leaving import jump_at_end, leaves_but_for_errors, refuses_a_remainder
+from torchperf_lint.model.frequency.leaving import jump_at_end, leaves_but_for_errors
 from torchperf_lint.model.frequency.rare_moments import is_rare
 from torchperf_lint.model.frequency.sampling_guards import (
     bindings_in,
+    is_guard,
     is_sampling_guard,
     tests_around,
     waits_for_interval,
@@ -447,11 +448,9 @@ class ExecutionFrequency:
 
         def answer() -> bool:
             other = parent.orelse if field == "body" else parent.body
-            if other and refuses_a_remainder(test, other):
-                return False
             if warns(block) or (field == "body" and waits_for_interval(test, block)):
                 return True
-            if not is_sampling_guard(test, field == "body", self._lookup(function), self._once(parent, block)):
+            if not is_guard(test, field == "body", other, self._lookup(function), self._once(parent, block)):
                 return False
             return field != "body" or not self.loops.is_training_period(parent, function)
 
@@ -472,10 +471,8 @@ class ExecutionFrequency:
     def _find_first_skip(self, block: list[ast.stmt], function: FunctionInfo) -> int:
         for position, earlier in enumerate(block):
             if isinstance(earlier, ast.If) and not earlier.orelse and jump_at_end(earlier.body) is not None:
-                if refuses_a_remainder(earlier.test, earlier.body):
-                    continue
                 once = self._once(earlier, block[position + 1 :])
-                if is_sampling_guard(earlier.test, False, self._lookup(function), once):
+                if is_guard(earlier.test, False, earlier.body, self._lookup(function), once):
                     return position
             elif isinstance(earlier, ast.Try) and leaves_but_for_errors(earlier):
                 return position

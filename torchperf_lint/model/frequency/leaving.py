@@ -21,12 +21,6 @@ def jump_at_end(block: list[ast.stmt]) -> type | None:
     return None
 
 
-def refuses_a_remainder(test: ast.expr, block: list[ast.stmt]) -> bool:
-    """`if width % heads: raise ValueError(...)`: a check that one number divides another, and not a period."""
-    asks = any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) for node in subtree(test))
-    return asks and jump_at_end(block) is ast.Raise
-
-
 def leaves_but_for_errors(statement: ast.Try) -> bool:
     """Whether a `try` leaves by itself, and only rare errors lead behind it: not those that tell kinds of objects."""
     if statement.finalbody or jump_at_end(statement.body) is None:

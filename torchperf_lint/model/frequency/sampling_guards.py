@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model import bounds
-from torchperf_lint.model.syntax.device_tests import device_text
+from torchperf_lint.model.frequency.leaving import jump_at_end
+from torchperf_lint.model.frequency.other_devices import is_for_other_device
 from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import COMPREHENSIONS, children, subtree
 
@@ -49,10 +50,6 @@ _FLAG = re.compile(
 )
 _OPTIONS = re.compile(r"(^|_)(args|opts?|options|cfg|conf|config|hparams|params|flags)$")
 _NOT_A_NUMBER = frozenset({"isnan", "isinf", "isposinf", "isneginf"})
-_OTHER_DEVICES = frozenset({"cpu", "mps", "xla", "meta"})
-_SAYS_CUDA = frozenset("is_cuda use_cuda has_cuda cuda_available use_gpu has_gpu gpu_available".split())
-_SAYS_OTHER_DEVICE = frozenset("is_cpu use_cpu cpu_only no_cuda is_mps is_mkldnn is_xla is_meta use_mps".split())
-_FINDS_OTHER_DEVICE = ("torch.backends.mps.is_available", "torch.mps.is_available")
 _NOT_FLAG = re.compile(
     r"(?:^|_)(?:update|step|accumulate)$|rank|main_process|master|wandb|tensorboard|writer|sync_gradients|global_zero",
     re.IGNORECASE,
@@ -105,16 +102,37 @@ def is_sampling_guard(
     `lookup` returns the expressions that a local name is bound to, which shows `log_now = step % 50 == 0`; `once` says
     of a test without `and`, `or` and `not` whether the branch itself makes it fail afterwards.
     """
+
+    def decides(part: ast.expr, taken: bool) -> bool:
+        return _is_rare(part, taken, lookup, depth) or once(part, taken)
+
+    return _by_parts(test, taken, decides)
+
+
+def is_guard(
+    test: ast.expr,
+    taken: bool,
+    other: list[ast.stmt],
+    lookup: Callable[[str], list[ast.expr]],
+    once: Callable[[ast.expr, bool], bool],
+) -> bool:
+    """The same for a branch beside the `other` block; what a check that raises lets pass once, it lets pass always."""
+    if other and jump_at_end(other) is ast.Raise:
+        return _by_parts(test, taken, lambda part, taken: is_for_other_device(part, taken) or once(part, taken))
+    return is_sampling_guard(test, taken, lookup, once)
+
+
+def _by_parts(test: ast.expr, taken: bool, decides: Callable[[ast.expr, bool], bool]) -> bool:
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return is_sampling_guard(test.operand, not taken, lookup, once, depth)
+        return _by_parts(test.operand, not taken, decides)
     if isinstance(test, ast.BoolOp):
         conjunction = isinstance(test.op, ast.And) == taken
-        answers = (is_sampling_guard(value, taken, lookup, once, depth) for value in test.values)
+        answers = (_by_parts(value, taken, decides) for value in test.values)
         return any(answers) if conjunction else all(answers)
     if isinstance(test, ast.Compare) and _is_asked_for_truth(test):
         flag, value = test.left, test.comparators[0].value  # type: ignore[attr-defined]
-        return _is_rare(flag, taken == value, lookup, depth) or once(test, taken)
-    return _is_rare(test, taken, lookup, depth) or once(test, taken)
+        return decides(flag, taken == value) or decides(test, taken)
+    return decides(test, taken)
 
 
 def warns(block: list[ast.stmt]) -> bool:
@@ -229,10 +247,10 @@ def _is_asked_for_truth(test: ast.Compare) -> bool:
 def _is_rare(test: ast.expr, taken: bool, lookup: Callable[[str], list[ast.expr]], depth: int) -> bool:
     """The same for a test without `and`, `or` and `not`, by its own condition."""
     if isinstance(test, ast.Compare):
-        return _is_for_other_device(test, taken) or _comparison(test, taken, lookup, depth)
+        return is_for_other_device(test, taken) or _comparison(test, taken, lookup, depth)
     if isinstance(test, ast.BinOp) and isinstance(test.op, ast.Mod):
         return not taken and _is_period(test, lookup)
-    if _finds_broken_numbers(test, taken, lookup) or _is_for_other_device(test, taken):
+    if _finds_broken_numbers(test, taken, lookup) or is_for_other_device(test, taken):
         return True
     if isinstance(test, ast.Call):
         name = last_name(test.func)
@@ -261,70 +279,6 @@ def _asked_of(test: ast.expr) -> ast.expr | None:
     if not isinstance(test, ast.Call):
         return None
     return test.args[0] if test.args else test.func.value if isinstance(test.func, ast.Attribute) else None
-
-
-def _is_for_other_device(test: ast.expr, taken: bool) -> bool:
-    """`x.device.type == "cpu"`, `not x.is_cuda`, `not use_cuda`: on a GPU such a branch is never taken."""
-    if isinstance(test, ast.Attribute):
-        return (test.attr in _SAYS_CUDA and not taken) or (test.attr in _SAYS_OTHER_DEVICE and taken)
-    if isinstance(test, ast.Call):
-        path = dotted(test.func)
-        return (path == "torch.cuda.is_available" and not taken) or (path in _FINDS_OTHER_DEVICE and taken)
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
-        return False
-    sides = [test.left, test.comparators[0]]
-    if isinstance(test.ops[0], (ast.In, ast.NotIn)) and isinstance(sides[1], (ast.Tuple, ast.List, ast.Set)):
-        if not _names_device(sides[0]) or not sides[1].elts:
-            return False
-        sides = sides[1].elts
-        others = all(isinstance(side, ast.Constant) and side.value in _OTHER_DEVICES for side in sides)
-        return others and taken == isinstance(test.ops[0], ast.In)
-    if isinstance(test.ops[0], (ast.In, ast.NotIn)):
-        text = device_text(sides[0]) if _is_device_as_text(sides[1]) else None
-        never = ast.NotIn if text == "cuda" else ast.In
-        return (text == "cuda" or text in _OTHER_DEVICES) and taken == isinstance(test.ops[0], never)
-    if isinstance(sides[0], ast.Call) and dotted(sides[0].func) == "torch.cuda.device_count":
-        return _says_zero(test.ops[0], sides[1], taken)
-    if any(dotted(side) == "torch._mkldnn" for side in sides):
-        return taken == isinstance(test.ops[0], (ast.Eq, ast.Is))
-    if not any(_names_device(side) for side in sides):
-        return False
-    named = {text for text in map(device_text, sides) if text is not None}
-    if isinstance(test.ops[0], (ast.Eq, ast.NotEq)) and named:
-        is_cuda = "cuda" in named
-        return (bool(named & _OTHER_DEVICES) or is_cuda) and taken == (isinstance(test.ops[0], ast.Eq) != is_cuda)
-    return False
-
-
-def _is_device_as_text(node: ast.expr) -> bool:
-    """`str(x.device)`, `x.device.type`, `device`: one device, and no list of them."""
-    if isinstance(node, ast.Call) and last_name(node.func) == "str" and len(node.args) == 1:
-        node = node.args[0]
-    if isinstance(node, ast.Attribute) and node.attr == "type":
-        node = node.value
-    return (last_name(node) or "").lower().endswith("device")
-
-
-def _says_zero(operator: ast.cmpop, count: ast.expr, taken: bool) -> bool:
-    """Whether `n <operator> count`, true or not, implies that n is zero."""
-    value = count.value if isinstance(count, ast.Constant) else None
-    implied: dict[tuple[object, object], bool] = {
-        (ast.Eq, 0): True,
-        (ast.Lt, 1): True,
-        (ast.NotEq, 0): False,
-        (ast.Gt, 0): False,
-        (ast.GtE, 1): False,
-    }
-    return implied.get((type(operator), value)) is taken
-
-
-def _names_device(node: ast.expr) -> bool:
-    """`device`, `x.device.type`, `args.device`, `str(device)`, judged by name alone."""
-    return any(
-        "device" in (last_name(each) or "").lower()
-        for each in subtree(node)
-        if isinstance(each, (ast.Name, ast.Attribute))
-    )
 
 
 def _flag(test: ast.Name | ast.Attribute, taken: bool, lookup: Callable[[str], list[ast.expr]], depth: int) -> bool:
