@@ -9,6 +9,7 @@ from torchperf_lint.engine.queue_events import Event, Expressions
 from torchperf_lint.knowledge import launches
 from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.iterables import walked
 from torchperf_lint.model.syntax.names import last_name
 from torchperf_lint.syntax.tree import children, subtree
 
@@ -52,6 +53,15 @@ class Queue:
             for event in reversed(self.of_statement(function, loop.body[place])):
                 yield event._replace(certain=event.certain and not any(jumps[:place]))
 
+    def of_next_pass(self, function: FunctionInfo, loop: ast.For | ast.AsyncFor | ast.While) -> Iterator[Event]:
+        """The events between two passes of a loop, the last one first: its test, or what makes the next batch."""
+        if isinstance(loop, ast.While):
+            yield from reversed(self.of_head(function, loop))
+            return
+        loader = self._model.value_in(function, walked(loop.iter))
+        if loader.kind is not Kind.LOADER or loader.cls is not None or isinstance(loop, ast.AsyncFor):
+            yield Event(loop.iter, loop, waits=False)
+
     def goes_over_batches(self, loop: ast.For | ast.AsyncFor | ast.While) -> bool:
         """Whether each pass of the loop takes a batch."""
         return self._model.loop_info(loop).kind is LoopKind.BATCH
@@ -72,14 +82,11 @@ class Queue:
         if isinstance(statement, ast.If):
             yield from self._branches(function, statement, depth)
             return
+        if isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
+            yield from self._loop(function, statement, depth)
+            return
         context = statement if isinstance(statement, (ast.With, ast.AsyncWith)) else None
         is_straight = context is not None and not self._may_swallow(function, context)
-        if isinstance(statement, (ast.For, ast.AsyncFor, ast.While)) and self._calls_in(statement):
-            inside = list(self._block(function, statement.body, depth))
-            if any(each.certain for each in inside) and all(each.waits for each in inside):
-                yield from inside  # the queue is drained in every pass
-                return
-            yield Event(self._calls_in(statement)[0], statement, waits=False)  # many short kernels take long
         for field in ("body", "orelse", "finalbody"):
             for event in self._block(function, getattr(statement, field, []), depth):
                 yield event._replace(certain=event.certain and is_straight, leaves=event.leaves and is_straight)
@@ -88,10 +95,20 @@ class Queue:
         if context is not None:
             yield from self._around(function, context, "__exit__", depth)
 
-    def _calls_in(self, loop: ast.stmt) -> list[ast.expr]:
-        """The calls in a loop's blocks: any of them may launch a kernel in each pass."""
-        nodes = (node for field in ("body", "orelse") for each in getattr(loop, field) for node in subtree(each))
-        return [node for node in nodes if isinstance(node, ast.Call)]
+    def _loop(self, function: FunctionInfo, loop: ast.For | ast.AsyncFor | ast.While, depth: int) -> Iterator[Event]:
+        """The events of a loop's blocks, which may not run.
+
+        Many short kernels take long, and any call may launch one, unless each pass waits for what it launches.
+        """
+        inside = list(self._block(function, loop.body, depth))
+        drains = any(each.certain for each in inside) and all(each.waits for each in inside)
+        for field in ("body", "orelse"):
+            calls = (node for each in getattr(loop, field) for node in subtree(each) if isinstance(node, ast.Call))
+            call = None if field == "body" and drains else next(calls, None)
+            if call is not None:
+                yield Event(call, loop, waits=False)
+        after = self._block(function, loop.orelse, depth)
+        yield from (each._replace(certain=False, leaves=False) for each in (*inside, *after))
 
     def _branches(self, function: FunctionInfo, statement: ast.If, depth: int) -> Iterator[Event]:
         """The events of both branches; what both begin or end with is certain."""

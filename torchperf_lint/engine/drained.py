@@ -7,7 +7,8 @@ import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.device_queue import Queue, has_several_queues
-from torchperf_lint.engine.queue_events import Event
+from torchperf_lint.engine.queue_events import Event, runs_its_body
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,23 +41,32 @@ class _Step(NamedTuple):
 
 _UNKNOWN = _Step(Event(ast.Constant(None), ast.Pass(), waits=False))
 """Where it is not known what comes before, which may launch work."""
+_BEGINNING = _Step(Event(ast.Constant(None), ast.Pass(), waits=False))
+"""The beginning of a function."""
 
 
 def waited_before(way: Sequence[Link], *, past_uploads: bool) -> Earlier | None:
     """The wait before the first part of the way, with no work launched between; that may be in the pass before.
 
-    The code goes straight from it to the part: in its function, and before the calls that lead there.
-    `past_uploads` says that copies to the device are no such waits.
+    The code goes straight from it to the part: in its function, and before the calls that lead there, as long as
+    nothing else calls these functions. `past_uploads` says that copies to the device are no such waits.
     """
-    for link in way:
-        walk: _Step | None = None
-        for walk in _before(link, is_call=link is not way[0], through_loops=past_uploads):
-            if walk is not None and not _is_passed(walk.event, past_uploads=past_uploads):
-                earlier = Earlier(walk.event, link.model, link is way[0], walk.is_of_last_pass)
-                return earlier if walk.event.waits else None
-        if walk is not None or link.model.place_of(link.statement).function.is_module:
+    for link, caller in itertools.zip_longest(way, way[1:]):
+        for step in _before(link, is_call=link is not way[0], through_loops=past_uploads):
+            if step is _BEGINNING:
+                break
+            if not _is_passed(step.event, past_uploads=past_uploads):
+                earlier = Earlier(step.event, link.model, link is way[0], step.is_of_last_pass)
+                return earlier if step.event.waits else None
+        function = link.model.place_of(link.statement).function
+        if caller is None or not _is_called_by(link.model, function, caller):
             return None
     return None
+
+
+def _is_called_by(model: Model, function: FunctionInfo, caller: Link) -> bool:
+    """Whether the call on the way is the only one that may run the function, and runs nothing else before it."""
+    return [record.call for record in model.callers(function)] == [caller.node] and runs_its_body(function)
 
 
 def _is_passed(event: Event, *, past_uploads: bool) -> bool:
@@ -69,12 +79,12 @@ def queue_of(model: Model) -> Queue:
     return model.remember("device queue", lambda: Queue(model))
 
 
-def _before(link: Link, *, is_call: bool, through_loops: bool) -> Iterator[_Step | None]:
+def _before(link: Link, *, is_call: bool, through_loops: bool) -> Iterator[_Step]:
     """The events before a link of the way, the last one first.
 
     Before the beginning of a loop over batches stands the end of its pass before, and there it ends. Other loops are
-    left `through_loops` alone, where they launch nothing. At last comes None where the code leads straight to the link
-    from the beginning of its function.
+    left `through_loops` alone, where they launch nothing. At last comes the `_BEGINNING` of the function, where the
+    code leads straight to the link from there.
     """
     place, node, queue = link.model.place_of(link.statement), link.node, queue_of(link.model)
     function = place.function
@@ -83,8 +93,9 @@ def _before(link: Link, *, is_call: bool, through_loops: bool) -> Iterator[_Step
     if at is None or node is None or isinstance(place.statement, ast.While) or has_several_queues(link.model):
         yield _UNKNOWN  # a loop's test also comes behind the loop's body
         return
-    # What a call on the way launches itself may come behind the place that it leads to.
-    yield from (_Step(each) for each in reversed(own[:at]) if not is_call or each.node is not node)
+    # What a call on the way launches itself may come behind the place that it leads to; a part of a site is no other.
+    parts = [node] if is_call else list(subtree(node))
+    yield from (_Step(each) for each in reversed(own[:at]) if each.node not in parts or not (is_call or each.waits))
     for each in itertools.islice(place.outwards(), _FARTHEST):
         for statement in reversed(each.block[max(0, each.position - _FARTHEST) : each.position]):
             yield from (_Step(event) for event in reversed(queue.of_statement(function, statement)) if not event.leaves)
@@ -95,7 +106,7 @@ def _before(link: Link, *, is_call: bool, through_loops: bool) -> Iterator[_Step
         elif isinstance(each.parent, _HEADS) and _leads_on(queue, function, each, through_loops=through_loops):
             yield from (_Step(event) for event in reversed(queue.of_head(function, each.parent)))
         elif each.parent is None and not function.is_generator:
-            yield None
+            yield _BEGINNING
             return
         elif not (isinstance(each.parent, ast.Try) and each.field == "body"):
             yield _UNKNOWN
@@ -112,9 +123,8 @@ def _leads_on(queue: Queue, function: FunctionInfo, place: Place, *, through_loo
 
 def _pass_before(queue: Queue, function: FunctionInfo, loop: ast.For | ast.AsyncFor | ast.While) -> Iterator[_Step]:
     """The last events of a pass of a loop over batches, the last one first; none if it launches nothing."""
-    head = queue.of_head(function, loop) if isinstance(loop, ast.While) else ()
     found: list[_Step] = []
-    for event in itertools.chain(reversed(head), queue.of_body(function, loop)):
+    for event in itertools.chain(queue.of_next_pass(function, loop), queue.of_body(function, loop)):
         found.append(_Step(event, is_of_last_pass=True))
         if not event.waits:
             yield from found  # else the wait itself is all that a pass does

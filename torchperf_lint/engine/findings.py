@@ -179,6 +179,12 @@ class Unproven(Because):
     __slots__ = ()
 
 
+class OfSomeObjects(Unproven):
+    """A step that holds for objects made in one way, where others may be made otherwise: no safe fix rests on it."""
+
+    __slots__ = ()
+
+
 class Moved(Because):
     """A step by which code of the project brings a value to the device."""
 

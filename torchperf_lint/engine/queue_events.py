@@ -185,7 +185,7 @@ class Expressions:
     def _is_quiet(self, node: ast.expr) -> bool:
         """Whether going over it, or looking at it, launches no work."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _OF_DICTS:
-            return True
+            return self._value(node.func.value).cls is None
         value = self._value(node)
         return (value.kind in _QUIET_KINDS and value.ref != "generator") or value.holds_tensors
 
@@ -255,7 +255,7 @@ class Expressions:
         name, owner = func.attr, self._value(func.value)
         if owner.holds_tensors or (owner.device.on_accelerator and owner.kind is Kind.UNKNOWN):
             yield from self._of_tensor(call, name, owner)
-        elif owner.kind in _QUIET_KINDS or owner.device is Device.CPU or _is_of_schedule(func):
+        elif owner.kind in _QUIET_KINDS or owner.device is Device.CPU or _is_of_schedule(call, func):
             return
         elif (owner.kind, name) == (Kind.SCALER, "update"):
             return  # a number is halved or doubled
@@ -281,15 +281,19 @@ class Expressions:
 
     def _of_project(self, node: ast.expr, function: FunctionInfo) -> Iterator[Event]:
         """What a function of the project does when the expression calls it: its launches, and its certain waits."""
-        is_plain = not isinstance(function.node, ast.AsyncFunctionDef) and all(
-            (last_name(each.func if isinstance(each, ast.Call) else each) or "") in launches.RUN_THE_BODY
-            for each in function.decorators
-        )
-        if self._of_call is None or function.is_generator or function.is_module or not is_plain:
+        if self._of_call is None or function.is_module or not runs_its_body(function):
             yield self._event(node, waits=False)
             return
         inside = self._of_call(function, self._depth + 1)
         yield from (self._event(node, waits=each.waits) for each in inside if not each.waits or each.certain)
+
+
+def runs_its_body(function: FunctionInfo) -> bool:
+    """Whether a call of the function runs its body at once, and nothing else: by no decorator's wrapper."""
+    if isinstance(function.node, ast.AsyncFunctionDef) or function.is_generator:
+        return False
+    names = (last_name(each.func if isinstance(each, ast.Call) else each) or "" for each in function.decorators)
+    return all(name in launches.RUN_THE_BODY for name in names)
 
 
 def _surely_waits(call: ast.Call) -> bool:
@@ -311,6 +315,10 @@ def _asks_for_tensor(test: ast.expr) -> bool:
     return name == "is_tensor" or (name == "isinstance" and len(test.args) == 2 and last_name(test.args[1]) == "Tensor")
 
 
-def _is_of_schedule(func: ast.Attribute) -> bool:
-    """`scheduler.step()`: it reckons with Python's numbers."""
-    return func.attr == "step" and (last_name(func.value) or "").lower().endswith(("scheduler", "sched"))
+def _is_of_schedule(call: ast.Call, func: ast.Attribute) -> bool:
+    """`scheduler.step()`, perhaps with a metric: it reckons with Python's numbers."""
+    return (
+        func.attr == "step"
+        and len(call.args) < 2
+        and (last_name(func.value) or "").lower().endswith(("scheduler", "sched"))
+    )

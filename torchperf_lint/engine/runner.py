@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Confidence, Diagnostic, Failure, Fix, NoFix, Safety
+from torchperf_lint.engine.findings import Confidence, Diagnostic, Failure, Fix, NoFix, OfSomeObjects, Safety
 from torchperf_lint.engine.mishaps import one_line, told
 from torchperf_lint.engine.scan import rules_worth_running
 from torchperf_lint.engine.suppress import Comments, Suppressions, mentions_ours
@@ -152,7 +152,7 @@ def diagnostic_of(rule: Rule, finding: Finding, source: Source, model: Model) ->
     site, weight = finding.site, weigh(rule, finding, model)
     row, column = source.position(site.start)
     end_row, end_column = source.position(site.end)
-    fix = finding.fix
+    fix = _as_far_as_shown(finding.fix, weight.because)
     return Diagnostic(
         path=source.path,
         row=row,
@@ -174,6 +174,13 @@ def diagnostic_of(rule: Rule, finding: Finding, source: Source, model: Model) ->
         behind=weight.behind,
         no_fix=fix.identifier if isinstance(fix, NoFix) else None,
     )
+
+
+def _as_far_as_shown(fix: Fix | NoFix | None, because: Sequence[Because]) -> Fix | NoFix | None:
+    """The fix, which is not safe where it rests on what holds for some objects of a class alone."""
+    if not isinstance(fix, Fix) or not any(isinstance(step, OfSomeObjects) for step in because):
+        return fix
+    return fix._replace(safety=fix.safety.at_worst(Safety.UNSAFE), besides="all objects of the class are made alike")
 
 
 def _with_assumption(fix: Fix, rule: Rule) -> Fix:

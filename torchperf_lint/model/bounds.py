@@ -39,7 +39,8 @@ MOST_CALLS_ELSEWHERE = 24
 """Calls of a function in other files that are followed; where there are more, they only show how often it runs."""
 
 MOST_FILES_CALLING_METHOD = 48
-"""Files that are searched for calls of a name that more call: those on what is called like its class are followed."""
+"""Where too many calls have a function's name, the nearest of so many files: calls on what is named like its class come
+first."""
 
 MOST_ROUNDS = 6
 """Rounds until the results of a cycle of queries must have settled; few need more than three."""
@@ -68,6 +69,9 @@ MOST_CALLERS = 60
 
 MOST_BASES = 20
 """A class may descend from this many classes of the program; further bases are left out."""
+
+MOST_HEIRS = 300
+"""With more classes below a class, only so many are asked what they give its constructor."""
 
 MOST_CHOICES = 4
 """With more possible classes, a call or an attribute is not evaluated for each of them."""

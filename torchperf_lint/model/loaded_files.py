@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.frequency.may_reach import Reachability
     from torchperf_lint.model.project.exports import Meaning
     from torchperf_lint.model.project.parts import Parts
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
+    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo, Index
 
 _Place = tuple[str, int, str]
 """A function by its file, row and name: identifies it as long as no file changes."""
@@ -82,6 +82,7 @@ class LoadedFiles(abc.ABC):
         # Each result is stored with its dependencies.
         self._meanings: Memo[tuple[str, str], Meaning | None] = self.recorder.memo()
         self._calls: Memo[FunctionInfo, list[CallRecord]] = self.recorder.memo()
+        self._heirs: Memo[ClassInfo, list[ClassInfo]] = self.recorder.memo()
         self._some_calls: Memo[tuple[FunctionInfo, int], list[CallRecord]] = self.recorder.memo()
         self.guarded_calls = QueryCache(self.recorder)
         self.inquiry = Inquiry()

@@ -364,6 +364,9 @@ class Program(EditedFiles):
 
     def heirs(self, cls: ClassInfo) -> list[ClassInfo]:
         """The subclasses of the class in its file and in files that import it by its name."""
+        return self.recorder.kept(self._heirs, cls, lambda: self._find_heirs(cls))
+
+    def _find_heirs(self, cls: ClassInfo) -> list[ClassInfo]:
         own, analyzed = self._by_index[cls.index]
         keys = self._ask(own, "importing_name", cls.name, own)
         analyzed_files = [analyzed, *map(self.analyzed, keys if len(keys) <= bounds.MOST_FILES else [])]

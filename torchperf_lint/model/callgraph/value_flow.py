@@ -151,7 +151,9 @@ class _Search:
                 yield _Spot(node, home.index, is_method=True)
 
     def _named_classes(self) -> Iterator[_Spot]:
-        """Where a class that the constructor makes objects of is named; one that inherits it is called as well."""
+        """Where a class that the constructor makes objects of is named; calls of classes below are found at once."""
+        for record in constructors.calls_by_heirs(self.inference, self.function):
+            self.found[record.call, ()] = Flow(record, shifted=False)
         for cls in constructors.built_by(self.inference, self.function):
             program = self.inference.program
             passing = () if program is None else (file.index for file in program.files_passing(cls))
@@ -161,7 +163,8 @@ class _Search:
                         self.found[record.call, ()] = Flow(record, shifted=False)
                 tables, home = trees.upside_down(index), self.inference.home(index)
                 for node in (*tables.names.get(cls.name, ()), *tables.attributes.get(cls.name, ())):
-                    if not isinstance(node.ctx, ast.Load) or self._is_called(node, index):
+                    parent = tables.parents.get(node)
+                    if not isinstance(node.ctx, ast.Load) or self._is_called(node, index) or _is_large(parent):
                         continue
                     if home.seen_alone(trees.owner_of(node, index), node).cls is cls:
                         yield _Spot(node, index, is_method=True)
@@ -195,6 +198,12 @@ class _Search:
         elif isinstance(parent, (ast.IfExp, ast.BoolOp, ast.Starred, ast.Await)):
             if not (isinstance(parent, ast.IfExp) and (parent.test is node or _is_for_host_in(parent, node))):
                 self._go(parent, spot)
+        elif (
+            isinstance(parent, ast.Dict)
+            and self.function.name == "__init__"
+            and len(parent.values) > bounds.MOST_CLASSES
+        ):
+            return  # each of its classes would be followed through all that is done with the table
         elif isinstance(parent, (ast.List, ast.Tuple, ast.Set, ast.Dict)) or (
             isinstance(parent, (ast.ListComp, ast.SetComp, ast.GeneratorExp)) and parent.elt is node
         ):
@@ -430,6 +439,12 @@ class _Search:
         around = None if statement is None else trees.upside_down(index).parents.get(statement)
         info = None if around is None else index.info_of.get(around)
         return info if isinstance(info, ClassInfo) else None
+
+
+def _is_large(parent: ast.AST | None) -> bool:
+    """Whether it is a table of too many classes to follow each of them through all that is done with it."""
+    held = parent.values if isinstance(parent, ast.Dict) else getattr(parent, "elts", ())
+    return len(held) > bounds.MOST_CLASSES
 
 
 def _is_for_host_in(choice: ast.IfExp, node: ast.AST) -> bool:

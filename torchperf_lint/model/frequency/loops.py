@@ -211,15 +211,18 @@ class Loops:
                 return dotted(node.value)  # type: ignore[attr-defined]
         return None
 
-    def _is_run_on(self, loop: Loop, item: ast.expr, function: FunctionInfo) -> bool:
-        """Whether the loop passes the item, or what it computes from it, to a model."""
+    def _is_run_on(self, loop: Loop, item: ast.expr, function: FunctionInfo, first: bool = False) -> bool:
+        """Whether the loop passes the item, or what it computes from it, to a model; with `first`, before all else."""
         made: set[str] = set()
         made_from(loop, lambda node: node is item or (isinstance(node, ast.Name) and node.id in made), made)
-        return any(
-            made & names_given(record) or any(each is item for each in subtree(record.call))
-            for record in function.calls_made
-            if self._runs_model(record, loop, function)
-        )
+        for record in function.calls_made:
+            if not self._runs_model(record, loop, function):
+                continue
+            given = [*record.call.args, *(each.value for each in record.call.keywords)][: 1 if first else None]
+            nodes = [node for each in given for node in subtree(each)]
+            if any(node is item or (isinstance(node, ast.Name) and node.id in made) for node in nodes):
+                return True
+        return False
 
     def _training_calls(self, function: FunctionInfo) -> list[tuple[CallRecord, Loop | None]]:
         """Calls that make a training step, each with the loop whose pass it belongs to."""
@@ -352,7 +355,7 @@ class Loops:
             if isinstance(index, ast.Slice) and index.upper is not None and is_name(index.lower, loop.target.id):
                 value = self.inference.frame_value(function, node.value)
                 is_there = value.device.on_accelerator and (value.holds_tensors or value.kind is Kind.UNKNOWN)
-                if is_there or self._is_run_on(loop, node, function):
+                if is_there or (value.kind is not Kind.STRING and self._is_run_on(loop, node, function, first=True)):
                     return dotted(node.value) or "a tensor"
         return None
 

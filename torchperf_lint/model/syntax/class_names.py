@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _FEWEST_LETTERS = 4
 _OF_MANY_KINDS = frozenset(
-    "args batch block blocks callback callbacks config criterion data dataset engine func function handler item layer "
-    "loader loss losses manager metric metrics model models module modules network node object optim optimizer output "
-    "param params scheduler self state task tensor wrapper".split()
+    "args batch block blocks callback callbacks config criterion data dataset decoder encoder engine func function "
+    "handler item layer loader logger loss losses manager metric metrics model models module modules network node "
+    "object optim optimizer output param params processor profiler queue sampler scaler scheduler self state task "
+    "tensor timer tokenizer wrapper writer".split()
 )
 """Last words of names that objects of libraries or of unrelated classes have as well."""
 _STORES = frozenset({"buffer", "memory", "pool", "queue", "storage"})

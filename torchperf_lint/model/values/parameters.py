@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.engine.findings import Because, Unproven
+from torchperf_lint.engine.findings import Because, OfSomeObjects, Unproven
 from torchperf_lint.knowledge import conventions, hooks
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling, hierarchy
@@ -273,12 +273,24 @@ def _from_calls(inference: ValueQuestions, function: FunctionInfo, wanted: set[s
         step = Unproven(
             records[0].call.lineno, hierarchy.says(inference, records[0], function), records[0].function.index.path
         )
-        joined = {
-            name: value if value == UNKNOWN else value._replace(because=(*value.because, step))
-            for name, value in joined.items()
-        }
+        joined = {name: _with(value, step) for name, value in joined.items()}
+    made = next((each for each in records if _makes_an_heir(each, function)), None)
+    if made is not None:
+        text = f"no proof that all objects of `{function.cls.name}` are made like this"  # type: ignore[union-attr]
+        step = OfSomeObjects(made.call.lineno, text, made.function.index.path)
+        joined = {name: _with(value, step) for name, value in joined.items()}
     # Other files may call with another number, so its value and type are unknown.
     return {name: NUMBER if value.kind is Kind.NUMBER else value for name, value in joined.items()}, on_host
+
+
+def _with(value: Value, step: Because) -> Value:
+    return value if value == UNKNOWN else value._replace(because=(*value.because, step))
+
+
+def _makes_an_heir(record: CallRecord, function: FunctionInfo) -> bool:
+    """Whether the call runs a constructor by another name than that of its class, which inherits it or is a value."""
+    names = (function.called_as, "__init__", *function.index.also_called(function.called_as))
+    return function.name == "__init__" and last_name(record.call.func) not in names
 
 
 def _given_in(
