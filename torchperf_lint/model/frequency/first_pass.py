@@ -139,7 +139,8 @@ class FirstPass:
                 if other:
                     yield from (*taken, *other)
             elif not isinstance(statement, _LOOPS):
-                is_settled = any(settles(change, slot) for change in changes_in(statement))
+                is_settled = _is_given_to_fill(slot, statement)
+                is_settled = is_settled or any(settles(change, slot) for change in changes_in(statement))
                 if is_settled or (calls and self._settled_in_call(statement, slot, function, calls)):
                     yield statement
 
@@ -185,7 +186,8 @@ class FirstPass:
             return init is None or not self._frequency.home(init).may_be_hot(init.body[0])
         if loop is not None or not self._is_local(slot.root):
             return True
-        bound = [change for change in self._changes_anywhere(slot) if change.path == slot.root]
+        changes = self._changes_anywhere(slot)
+        bound = [change for change in changes if change.path == slot.root and change.key is None]
         return bool(bound) and all(self._takes_from_self(change, slot) for change in bound)
 
     def _takes_from_self(self, change: Change, slot: Slot) -> bool:
@@ -359,6 +361,16 @@ class FirstPass:
             if not (called in _STEADY and is_key) and not fresh.isdisjoint(names_in(walked)):
                 return False
         return True
+
+
+def _is_given_to_fill(slot: Slot, statement: ast.stmt) -> bool:
+    """Whether a call gets a cache and the key that it lacks, to fill it: `self.compile(data, key, cache)`."""
+    if slot.key is None or slot.state is not State.MISSING or not _CACHE.search(slot.path):
+        return False
+    key = ast.unparse(slot.key)
+    calls = (node for node in subtree(statement) if isinstance(node, ast.Call))
+    given = ([ast.unparse(each) for each in call.args] for call in calls)
+    return any(key in texts and slot.path in texts for texts in given)
 
 
 def _content_names(node: ast.expr | None) -> set[str]:
