@@ -35,6 +35,7 @@ from torchperf_lint.model.values import applying, arrays, attribute_names, colle
 from torchperf_lint.model.values.devices import as_device, named_device
 from torchperf_lint.model.values.fields import as_data
 from torchperf_lint.model.values.name_heuristics import BATCH
+from torchperf_lint.model.values.spreading import has_known_keys
 from torchperf_lint.model.values.tensors import (
     BY_WORD,
     computed,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 
 _NORMS_OF_GRADIENTS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_norm_")
+_MAY_BE_GIVEN = {"device": UNKNOWN, "dtype": UNKNOWN}
 _NORMS = (*_NORMS_OF_GRADIENTS, "torch.nn.utils.get_total_norm")
 
 
@@ -100,10 +102,20 @@ def _builtin(
     return NONE if name in ("print", "setattr", "delattr") else UNKNOWN
 
 
+def _with_spread(keywords: dict[str, Value]) -> dict[str, Value]:
+    """The keywords with those of `**options`; of unknown options, the device and the dtype may be among them."""
+    if "**" not in keywords:
+        return keywords
+    options = keywords["**"]
+    known = {str(key): value for key, value in options.items or ()} if has_known_keys(options) else _MAY_BE_GIVEN
+    return {**known, **{key: value for key, value in keywords.items() if key != "**"}}
+
+
 def _factory(
     evaluator: ExpressionValues, node: ast.Call, ref: str, arguments: list[Value], keywords: dict[str, Value]
 ) -> Value:
     name = ref.rpartition(".")[2]
+    keywords = _with_spread(keywords)
     device = Device.CPU
     because: tuple[Because, ...] = ()
     argument = next((k.value for k in node.keywords if k.arg == "device"), None)
