@@ -216,6 +216,22 @@ def test_a_new_caller_in_another_file_counts(here: Path, run: Run, judged: list[
     assert run() == before
 
 
+def test_a_file_that_can_be_read_again_counts(here: Path, run: Run) -> None:
+    train = (
+        "for x in loader:\n    loss = model(x.cuda(non_blocking=True)).mean()\n    loss.backward()\n    read(loss)\n"
+    )
+    lay_out(
+        here,
+        train=f"from other import read\nimport torch\nmodel, loader = build()\n{train}    print(loss.item())\n",
+        other="def read(x:\n    return x.item()\n",
+    )
+    run("--output-format", "json")
+    lay_out(here, other="def read(x):\n    return x.item()\n")
+    with_cache = run("--output-format", "json")
+    assert with_cache == run("--output-format", "json", "--no-cache")
+    assert "this row has already waited" in with_cache[1]
+
+
 def test_metrics_that_come_to_a_file_over_others_count(here: Path, run: Run, judged: list[str]) -> None:
     lay_out(here, train=FEEDS, meters=METERS.replace("torchmetrics", "averages"), other=OTHER)
     before = run()

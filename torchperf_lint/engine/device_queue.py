@@ -29,14 +29,18 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 class Queue:
     """The events of one file's code; the values of expressions decide, and what is unknown launches work."""
 
-    def __init__(self, model: Model) -> None:
-        """`model` answers for the file."""
+    def __init__(self, model: Model, asker: Model) -> None:
+        """`model` answers for the file, `asker` for the one whose findings are weighed.
+
+        The asker remembers the events: its report depends on all that the model says here.
+        """
         self._model = model
+        self._asker = asker
 
     def of_statement(self, function: FunctionInfo, statement: ast.stmt) -> tuple[Event, ...]:
         """The events of a statement and of those nested in it, in the order of evaluation."""
         question = ("queue events", statement)
-        return self._model.remember(question, lambda: tuple(self._statement(function, statement, 0)))
+        return self._asker.remember(question, lambda: tuple(self._statement(function, statement, 0)))
 
     def of_head(self, function: FunctionInfo, statement: ast.stmt, site: ast.expr | None = None) -> tuple[Event, ...]:
         """The same for the test, the iterable or the contexts that stand before a statement's blocks.
@@ -44,7 +48,7 @@ class Queue:
         `site` is a part of the statement that is known to wait, whatever its value.
         """
         question = ("queue events of the head", statement, site)
-        return self._model.remember(question, lambda: tuple(self._head(function, statement, 0, site)))
+        return self._asker.remember(question, lambda: tuple(self._head(function, statement, 0, site)))
 
     def of_body(self, function: FunctionInfo, loop: ast.For | ast.AsyncFor | ast.While) -> Iterator[Event]:
         """The same for the body of a loop, in one pass, the last one first."""
@@ -188,8 +192,8 @@ class Queue:
         if has_several_queues(home):
             return (Event(ast.Constant(None), function.body[0], waits=False),) if function.body else ()
         question = ("queue events in calls", function, depth)
-        there = self if home is self._model else Queue(home)
-        return home.remember(question, lambda: tuple(there._block(function, function.body, depth)))
+        there = self if home is self._model else Queue(home, self._asker)
+        return self._asker.remember(question, lambda: tuple(there._block(function, function.body, depth)))
 
 
 def has_several_queues(model: Model) -> bool:

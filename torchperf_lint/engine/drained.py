@@ -52,7 +52,7 @@ def waited_before(way: Sequence[Link], *, past_uploads: bool) -> Earlier | None:
     nothing else calls these functions. `past_uploads` says that copies to the device are no such waits.
     """
     for link, caller in itertools.zip_longest(way, way[1:]):
-        for step in _before(link, is_call=link is not way[0], through_loops=past_uploads):
+        for step in _before(link, way[0], through_loops=past_uploads):
             if step is _BEGINNING:
                 break
             if not _is_passed(step.event, past_uploads=past_uploads):
@@ -74,20 +74,15 @@ def _is_passed(event: Event, *, past_uploads: bool) -> bool:
     return event.waits and (not event.certain or (past_uploads and event.uploads))
 
 
-def queue_of(model: Model) -> Queue:
-    """The events of the file's code."""
-    return model.remember("device queue", lambda: Queue(model))
-
-
-def _before(link: Link, *, is_call: bool, through_loops: bool) -> Iterator[_Step]:
-    """The events before a link of the way, the last one first.
+def _before(link: Link, first: Link, *, through_loops: bool) -> Iterator[_Step]:
+    """The events before a link of the way from the `first`, the last one first.
 
     Before the beginning of a loop over batches stands the end of its pass before, and there it ends. Other loops are
     left `through_loops` alone, where they launch nothing. At last comes the `_BEGINNING` of the function, where the
     code leads straight to the link from there.
     """
-    place, node, queue = link.model.place_of(link.statement), link.node, queue_of(link.model)
-    function = place.function
+    place, node, queue = link.model.place_of(link.statement), link.node, Queue(link.model, first.model)
+    function, is_call = place.function, link is not first
     own = queue.of_head(function, place.statement, node)
     at = next((at for at, each in enumerate(own) if each.node is node and each.waits), None)
     if at is None or node is None or isinstance(place.statement, ast.While) or has_several_queues(link.model):

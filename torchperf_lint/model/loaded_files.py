@@ -230,6 +230,8 @@ class LoadedFiles(abc.ABC):
             except (OSError, RecursionError):
                 self.recorder.certain = False
         analyzed = self._analyzed_files[key]
+        if analyzed is None:
+            self.recorder.asked(("file whole", key))  # any change may make it one that can be read
         return (
             None if analyzed is None or len(analyzed.source.utf8) > bounds.MOST_BYTES else analyzed
         )  # `open` takes files of any size
