@@ -180,7 +180,8 @@ def _as_far_as_shown(fix: Fix | NoFix | None, because: Sequence[Because]) -> Fix
     """The fix, which is not safe where it rests on what holds for some objects of a class alone."""
     if not isinstance(fix, Fix) or not any(isinstance(step, OfSomeObjects) for step in because):
         return fix
-    return fix._replace(safety=fix.safety.at_worst(Safety.UNSAFE), besides="all objects of the class are made alike")
+    besides = "; ".join(filter(None, (fix.besides, "all objects of the class are made alike")))
+    return fix._replace(safety=fix.safety.at_worst(Safety.UNSAFE), besides=besides)
 
 
 def _with_assumption(fix: Fix, rule: Rule) -> Fix:

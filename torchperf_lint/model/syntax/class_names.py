@@ -29,7 +29,7 @@ def is_named_like(receiver: ast.expr, cls: str) -> bool:
     `self.replay` is called like a `ReplayBuffer` as well.
     """
     word = (last_name(receiver) or "").lower().strip("_").split("_")[-1]
-    if len(word) < _FEWEST_LETTERS or word in _OF_MANY_KINDS:
+    if len(word) < _FEWEST_LETTERS or not _OF_MANY_KINDS.isdisjoint((word, word.removesuffix("s"))):
         return False
     named = [each.lower() for each in _WORDS.findall(cls)]
     if len(named) > 1 and named[-1] in _STORES and word == named[-2]:

@@ -101,8 +101,6 @@ def replaced(record: Value, fields: Mapping[str, Value]) -> Value | None:
         return named_tuple([*given], [*given.values()], {})._replace(cls=record.cls)
     if record.kind is not Kind.INSTANCE or record.cls is None or "**" in fields:
         return None
-    if not any(map(_holds_tensors, fields.values())):
-        return record._replace(created=None)
     kept = {str(name): value for name, value in record.items or ()}
     return with_fields(record._replace(created=None), {**kept, **fields})
 
