@@ -319,6 +319,6 @@ def _is_of_schedule(call: ast.Call, func: ast.Attribute) -> bool:
     """`scheduler.step()`, perhaps with a metric: it reckons with Python's numbers."""
     return (
         func.attr == "step"
-        and len(call.args) < 2
+        and len(call.args) + len(call.keywords) < 2
         and (last_name(func.value) or "").lower().endswith(("scheduler", "sched"))
     )
