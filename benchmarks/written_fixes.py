@@ -72,20 +72,20 @@ def measure(program: str, source: Path, python: str) -> tuple[Row, list[str]] | 
         before = _run(folder, python)
         if before.status != OK:
             return None
-        known, texts, notes = {_texts(folder): (before, SAME)}, [], []
+        known, mended, notes = {texts(folder): (before, SAME)}, [], []
         for options in (("--fix",), ("--fix", "--unsafe-fixes")):
             shutil.rmtree(folder)
             shutil.copytree(source, folder)
             if lint(folder, "--no-cache", *options).crashed:
                 raise SystemExit(f"{program}: the linter failed")
-            text = _texts(folder)
+            text = texts(folder)
             if text not in known:
                 after = _run(folder, python)
                 verdict, differing = _judged(before, after, source, folder, python)
                 notes += [f"{program} {options[-1]}: {each}" for each in differing]
                 known[text] = after, verdict
-            texts.append(text)
-    (safe, safe_prints), (unsafe, unsafe_prints) = (known[text] for text in texts)
+            mended.append(text)
+    (safe, safe_prints), (unsafe, unsafe_prints) = (known[text] for text in mended)
     waits = [round(float(run.counts().waits), 3) for run in (before, safe, unsafe)]
     lines = [line for loop in before.loops() for line in loop.lines if line.via is not None]
     own = sum(float(line.waits) for line in lines if line.via is not None and inherent.is_inside(line.via.file))
@@ -96,7 +96,8 @@ def _run(folder: Path, python: str) -> Run:
     return run_program(folder / "main.py", "sim", python=python, time_limit=TIME_LIMIT)
 
 
-def _texts(folder: Path) -> tuple[bytes, ...]:
+def texts(folder: Path) -> tuple[bytes, ...]:
+    """The program's files, as they are."""
     return tuple(path.read_bytes() for path in sorted(folder.rglob("*.py")))
 
 

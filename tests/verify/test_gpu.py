@@ -103,6 +103,34 @@ def test_times_are_kept_one_by_one_until_the_time_is_up(checkout: Path, monkeypa
     assert (first.step_ms, second.step_ms) == ({"unfixed": 2.0, "safe": 1.5}, {})
 
 
+def test_what_has_no_times_is_timed_first_and_times_stay_with_their_counts(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shown,) = gpu._count(cases(), "sim", checkout / "releases", 2, gpu.Clock(5))
+    earlier = [row.workload for row in pages.measured()[SIMULATED].rules["TPL102"]]
+    order = []
+
+    def made_up(proof: pairs.Proof, releases: Path, time_limit: Any, launch: Any) -> StepTimes:
+        order.append(proof.case.workload.name)
+        return StepTimes({"unfixed": 2.0, "safe": 1.5}, {}, {"unfixed": 1, "safe": 1})
+
+    monkeypatch.setattr(step_times, "time_steps", made_up)
+    monkeypatch.setattr(gpu.tables, "row", lambda proof, times: "")
+    first = shown.proofs[0]
+    shown.times[0] = made_up(first, checkout, None, None)
+    shown.keep()
+    again = gpu.Shown(shown.proofs, {})
+    again.keep()
+    assert [bool(row.step_ms) for row in pages.measured()[SIMULATED].rules["TPL102"]] == [True, False]
+    order.clear()
+    gpu._time([again], checkout / "releases", gpu.Clock(5))
+    assert order == earlier[::-1]
+    counted_otherwise = first.runs["safe"]._replace(report={**first.runs["safe"].report, "events": []})
+    other = first._replace(runs={"unfixed": counted_otherwise, "safe": first.runs["safe"]})
+    gpu.Shown([other, shown.proofs[1]], {}).keep()
+    assert [bool(row.step_ms) for row in pages.measured()[SIMULATED].rules["TPL102"]] == [False, True]
+
+
 def test_a_proof_that_the_end_of_the_time_cuts_off_is_not_kept(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only_the_first = gpu.workloads_of([])[:1]
     monkeypatch.setattr(gpu, "workloads_of", lambda rules: only_the_first)

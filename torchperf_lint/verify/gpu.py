@@ -26,8 +26,9 @@ from torchperf_lint.verify.warm import warm_launches
 from torchperf_lint.verify.workloads import workloads_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from torchperf_lint.engine.declare import Rule
     from torchperf_lint.verify.pairs import Case, Proof
     from torchperf_lint.verify.step_times import StepTimes
 
@@ -35,7 +36,7 @@ ALL_WELL, NOT_ALL_WELL, NOT_RUN = 0, 1, 2
 LONGEST_RUN = 60.0
 """Seconds that a run of a rule's program may take. What is under way when the time is up ends soon."""
 
-FOR_COUNTS = 0.4
+FOR_COUNTS = 0.5
 """The part of the time that counting may take."""
 
 REAL_PROGRAMS = Path("benchmarks", "programs", "run.py")
@@ -62,11 +63,27 @@ class Shown(NamedTuple):
     proofs: list[Proof]
     times: dict[int, StepTimes]
 
+    @property
+    def rule(self) -> Rule:
+        """The rule."""
+        return self.proofs[0].case.workload.rule
+
+    @property
+    def _facts(self) -> dict[str, str]:
+        return dict(self.proofs[0].runs[measurements.UNFIXED].report["device"])
+
+    def is_timed(self, place: int, known: Mapping[str, measurements.Device]) -> bool:
+        """Whether the measurements that are kept of this device have step times of one of the programs."""
+        device = known.get(keeping.device_name(self._facts))
+        name = self.proofs[place].case.workload.name
+        return device is not None and any(
+            row.step_ms for row in device.rules.get(self.rule.code, ()) if row.workload == name
+        )
+
     def keep(self) -> None:
         """Write the rule's results into the checkout."""
-        rule = self.proofs[0].case.workload.rule
         rows = [keeping.measurement(proof, self.times.get(place)) for place, proof in enumerate(self.proofs)]
-        keeping.keep(rule, rows, self.proofs[0].runs[measurements.UNFIXED].report["device"])
+        keeping.keep(self.rule, rows, self._facts)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -189,19 +206,22 @@ def _disagreements(counts: Path, reasons: device_comparison.Reasons) -> list[str
 
 
 def _time(shown: Sequence[Shown], releases: Path, clock: Clock) -> None:
-    """Time the pairs of each rule's first program, then of the others, until the time is up."""
-    longest = max((len(each.proofs) for each in shown), default=0)
+    """Time pairs until the time is up: first what was never timed, and each rule's first program before its others."""
+    known = pages.measured()
+    pairs_of_all = [
+        (each, place) for each in shown if all(map(_is_sound, each.proofs)) for place in range(len(each.proofs))
+    ]
+    pairs_of_all.sort(key=lambda pair: (pair[0].is_timed(pair[1], known), pair[1]))
     with warm_launches("cuda", clock.left_for_a_run) as launch:
-        for place in range(longest):
-            for each in shown:
-                if place < len(each.proofs) and all(map(_is_sound, each.proofs)) and clock.left():
-                    times = step_times.time_steps(
-                        each.proofs[place], releases, time_limit=clock.left_for_a_run, launch=launch()
-                    )
-                    if times is not None:
-                        each.times[place] = times
-                        each.keep()
-                        print(tables.row(each.proofs[place], times=times), flush=True)
+        for each, place in pairs_of_all:
+            if not clock.left():
+                break
+            proof = each.proofs[place]
+            times = step_times.time_steps(proof, releases, time_limit=clock.left_for_a_run, launch=launch())
+            if times is not None:
+                each.times[place] = times
+                each.keep()
+                print(tables.row(proof, times=times), flush=True)
 
 
 # ---- processes

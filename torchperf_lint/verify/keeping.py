@@ -48,16 +48,32 @@ def _results_of(proof: Proof) -> str:
 
 
 def keep(rule: Rule, rows: Sequence[Measurement], facts: Mapping[str, str]) -> None:
-    """Replace a rule's measurements on that device, whose `facts` are in the report of a run."""
+    """Replace a rule's measurements on that device, whose `facts` are in the report of a run.
+
+    A program's step times stay where it is only counted again, with the same counts.
+    """
     devices = pages.measured()
-    name = measurements.SIMULATED if facts["kind"] == "sim" else facts["name"]
+    name = device_name(facts)
     rules = dict(devices[name].rules) if name in devices else {}
-    rules[rule.code] = tuple(rows)
+    earlier = {(row.workload, row.torchmetrics): row for row in rules.get(rule.code, ())}
+    rules[rule.code] = tuple(_with_times(row, earlier.get((row.workload, row.torchmetrics))) for row in rows)
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     devices = {**devices, name: Device(name, facts["torch"].partition("+")[0], today, rules)}
     _replace(pages.pages_root() / measurements.NAME, measurements.text_of(devices))
     page = pages.page_path(rule)
     _replace(page, pages.with_measured_effect(page.read_text(encoding="utf-8"), measurements.section(rule, devices)))
+
+
+def device_name(facts: Mapping[str, str]) -> str:
+    """The name that a device's measurements are kept under."""
+    return measurements.SIMULATED if facts["kind"] == "sim" else facts["name"]
+
+
+def _with_times(row: Measurement, earlier: Measurement | None) -> Measurement:
+    """The measurement with the step times of an earlier one, where it has none and its counts are the same."""
+    if row.step_ms or earlier is None or (row.waits, row.staged) != (earlier.waits, earlier.staged):
+        return row
+    return row._replace(step_ms=earlier.step_ms)
 
 
 def _replace(path: Path, text: str) -> None:
