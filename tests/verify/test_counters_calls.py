@@ -221,6 +221,18 @@ def test_how_a_copy_uses_the_memory_of_the_host(host, device, asynchronous, in_p
     assert calls.transferred(host, device, asynchronous) == nbytes
 
 
+def test_the_size_of_a_copy_is_a_number_while_the_program_is_traced():
+    sizes = []
+
+    def forward(x):
+        sizes.append(calls.transferred(None, x, False))
+        return x + 1
+
+    torch.jit.trace(forward, torch.ones(3), check_trace=False)
+    assert sizes == [12]
+    assert type(sizes[0]) is int
+
+
 @pytest.mark.parametrize(
     ("tensor", "dense"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -15,7 +16,7 @@ from torchperf_lint import measurements, pages
 from torchperf_lint.verify import programs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_lint.measurements import Measurement
     from torchperf_lint.verify.counters.disagreement import Step
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 NAME = "agreement.json"
 REASONS = "disagreements.toml"
 SIMULATED_ONLY = "simulated only"
+
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 WRITTEN, NOT_WRITTEN = 0, 2
 PARTS = PROGRAMS, EXPERIMENTS = ("programs", "experiments")
@@ -128,11 +131,26 @@ def simulate() -> Counts:
     """The same counts from the simulated device, those of the rules' workloads as the pages show them."""
     from torchperf_lint.verify import experiments
 
-    return {
-        **simulated_programs(programs.run_apart(programs.SIMULATED)),
-        **_workloads_on(measurements.SIMULATED),
-        **_experiments(experiments.count(programs.SIMULATED)),
-    }
+    with _gpus_hidden():
+        return {
+            **simulated_programs(programs.run_apart(programs.SIMULATED)),
+            **_workloads_on(measurements.SIMULATED),
+            **_experiments(experiments.count(programs.SIMULATED)),
+        }
+
+
+@contextlib.contextmanager
+def _gpus_hidden() -> Iterator[None]:
+    """Hide the GPUs of this machine from the processes that are started: there is no simulated device beside them."""
+    before = os.environ.get(_VISIBLE)
+    os.environ[_VISIBLE] = "-1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_VISIBLE]
+        else:
+            os.environ[_VISIBLE] = before
 
 
 def simulated_programs(outcomes: Counts) -> Counts:

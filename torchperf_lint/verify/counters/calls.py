@@ -95,7 +95,7 @@ class Calls:
     def _record(self, operator: str, copy: Copy, *, waits: bool) -> None:
         kind = crossing(copy)
         host, device = (copy.source, copy.target) if kind is Kind.TO_DEVICE else (copy.target, copy.source)
-        if kind is None or device is None or not device.numel():
+        if kind is None or device is None or not _length(device):
             return
         self._recorder.add(
             kind,
@@ -113,7 +113,7 @@ class Calls:
             with self._debug_mode.claim("pin_memory"):
                 result = original(tensor, *args, **kwargs)
                 if result is not tensor:
-                    nbytes = result.numel() * result.element_size()
+                    nbytes = _length(result) * result.element_size()
                     self._recorder.add(Kind.PIN, "pin_memory", waits=False, nbytes=nbytes, pinned=True)
                 return result
 
@@ -182,7 +182,12 @@ def dense(tensor: Tensor) -> bool:
 def transferred(host: Tensor | None, device: Tensor, asynchronous: bool) -> int:
     """The bytes transferred between host and device; the dtype changes before or after, see above."""
     typed = host if host is not None and asynchronous else device
-    return device.numel() * typed.element_size()
+    return _length(device) * typed.element_size()
+
+
+def _length(tensor: Tensor) -> int:
+    """The number of elements, also while `torch.jit` traces the program: there, `numel()` gives a traced tensor."""
+    return tensor.nbytes // tensor.element_size() if tensor.layout is torch.strided else tensor.numel()
 
 
 def _on_device(tensor: Tensor | None) -> bool:

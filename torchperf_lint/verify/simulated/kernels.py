@@ -11,7 +11,13 @@ from torchperf_lint.verify.simulated import processes
 from torchperf_lint.verify.simulated.internals import core
 from torchperf_lint.verify.simulated.journal import note_operator
 from torchperf_lint.verify.simulated.memory import device_alias, host_alias, new_on_device
-from torchperf_lint.verify.simulated.mixing import HostOperands, check_indexed, host_operands, refuse_mixture
+from torchperf_lint.verify.simulated.mixing import (
+    HostOperands,
+    check_assigned,
+    check_indexed,
+    host_operands,
+    refuse_mixture,
+)
 from torchperf_lint.verify.simulated.names import HOST, is_device, on_device
 from torchperf_lint.verify.simulated.randomness import device_generator, drawing_from_device
 from torchperf_lint.verify.simulated.refusals import NotSimulated
@@ -199,6 +205,7 @@ def _check_devices(
 ) -> None:
     """Raise if a host tensor is not allowed: as an operand, or as an output."""
     check_indexed(facts.name, arguments)
+    check_assigned(facts.name, arguments)
     written = [arguments[index] for index in facts.written if index < len(arguments)]
     written += outputs.values()
     if stray > facts.host_operands or any(isinstance(each, torch.Tensor) and not on_device(each) for each in written):

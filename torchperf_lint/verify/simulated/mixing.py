@@ -24,7 +24,8 @@ class HostOperands(enum.IntEnum):
     ANY = enum.auto()
 
 
-_INDEXING = {f"aten::{name}" for name in "index index_put index_put_ _index_put_impl_ _unsafe_index".split()}
+_ASSIGNMENT = {f"aten::{name}" for name in "index_put index_put_ _index_put_impl_".split()}
+_INDEXING = _ASSIGNMENT | {"aten::index", "aten::_unsafe_index"}
 _ANY = _INDEXING | {
     f"aten::{name}"
     for name in """
@@ -57,6 +58,22 @@ def check_indexed(operator: str, arguments: tuple[Any, ...]) -> None:
     """Raise what torch raises where a host tensor is indexed with tensors of the device."""
     if operator in _INDEXING and not on_device(arguments[0]):
         raise RuntimeError("indices should be either on cpu or on the same device as the indexed tensor (cpu)")
+
+
+def check_assigned(operator: str, arguments: tuple[Any, ...]) -> None:
+    """Raise what CUDA raises where a tensor of the device is written, by indices or a mask, into one of another dtype.
+
+    The host's kernel takes a single number of any dtype for a mask. CUDA's does so only for a number on the host.
+    """
+    if operator not in _ASSIGNMENT:
+        return
+    target, _, value = arguments[:3]
+    if on_device(target) and on_device(value) and target.dtype != value.dtype:
+        into, given = (each.type().rpartition(".")[2].removesuffix("Tensor") for each in (target, value))
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, "
+            f"got {into} for the destination and {given} for the source."
+        )
 
 
 def refuse_mixture(operator: str, values: tuple[Any, ...]) -> NoReturn:

@@ -166,7 +166,7 @@ def _pin_memory(tensor: Tensor, device: Any = None) -> Tensor:
         refuse(f"pinning tensors of layout {tensor.layout}")
     if is_pinned(tensor):
         return tensor
-    note(Kind.PIN, "pin_memory", waits=False, nbytes=tensor.numel() * tensor.element_size(), pinned=True)
+    note(Kind.PIN, "pin_memory", waits=False, nbytes=tensor.nbytes, pinned=True)
     return mark_pinned(tensor.clone())
 
 
