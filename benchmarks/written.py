@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 HERE = Path(__file__).parent
-ROUNDS = {1: "written", **{number: f"written{number}" for number in range(2, 10)}}
+ROUNDS = {1: "written", **{number: f"written{number}" for number in range(2, 11)}}
 """By round, the name of the archive of its programs and of the table of their first run."""
 WITHOUT_FIXES = {5}
 """Rounds that the fixes were not run on before the linter was mended for them."""

@@ -109,8 +109,8 @@ def read(part: ast.AST, reads: set[str], binds: set[str], holders: set[str]) -> 
 def narrowed_paths(test: ast.expr) -> tuple[str, ...]:
     """The paths whose values decide the test, or are narrowed by it.
 
-    They are `x` of `isinstance(x, T)`, of `all(isinstance(each, T) for each in x)` and of `x.is_cuda`, also inside
-    `and`, `or` and `not`.
+    They are `x` of `isinstance(x, T)`, of `all(isinstance(each, T) for each in x)`, of `x.is_cuda` and of
+    `x == "train"`, also inside `and`, `or` and `not`.
     """
     if isinstance(test, ast.BoolOp):
         return tuple(dict.fromkeys(path for part in test.values for path in narrowed_paths(part)))
@@ -123,10 +123,18 @@ def narrowed_paths(test: ast.expr) -> tuple[str, ...]:
         subject = walk[1].iter
     elif isinstance(test, ast.Call) and test.args:
         subject = test.args[0]
+    elif isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and _are_texts(test.comparators[0]):
+        subject = test.left
     else:
         return ()
     path = dotted(subject)
     return () if path is None else (path,)
+
+
+def _are_texts(node: ast.expr) -> bool:
+    """Whether it is a literal text, or a literal row of texts."""
+    parts = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
+    return all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in parts)
 
 
 def item_test(test: ast.expr) -> tuple[ast.Call, ast.comprehension] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because, Moved
 from torchperf_lint.knowledge import conventions, hooks, host_only, other_libraries, torch_api, torchmetrics_api
 from torchperf_lint.model.callgraph import class_unions, registries
-from torchperf_lint.model.domain.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
+from torchperf_lint.model.domain.values import NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.model.values import applying, arrays, distributions, host_uses, records, tree_movers
 from torchperf_lint.model.values.devices import HOST_DATA, as_device, moved, moved_object, named_device
@@ -290,6 +290,8 @@ def _is_metric(value: Value) -> bool:
 def _container_method(base: Value, name: str, arguments: list[Value]) -> Value:
     element = base.element or UNKNOWN
     if name in ("get", "pop", "popleft", "setdefault"):
+        if name == "setdefault" and base.element is None:
+            return arguments[1] if len(arguments) > 1 else NONE
         return held_at(base, arguments[0]) if name == "get" and arguments else element
     if name == "values":
         return container(element)

@@ -352,7 +352,8 @@ class Evaluator:
             return part
         if (entry := records.entry(self.inference, base, index)) is not None:
             return entry
-        item = item_of(base, index, isinstance(node.slice, (ast.Slice, ast.Tuple)))
+        is_key = base.kind is Kind.CONTAINER and isinstance(node.slice, ast.Tuple)
+        item = item_of(base, index, isinstance(node.slice, (ast.Slice, ast.Tuple)) and not is_key)
         return derived(item) if base.holds_tensors and not in_one_piece(node.slice, index) else item
 
     def _sequence(self, node: ast.expr, env: Env) -> Value:

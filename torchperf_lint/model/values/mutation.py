@@ -59,7 +59,7 @@ def mutate(
     if not isinstance(node.func, ast.Attribute):
         return
     path, name = dotted(node.func.value), node.func.attr
-    if isinstance(node.func.value, ast.Subscript) and name in GROW and arguments:
+    if name in GROW and arguments:
         _grow_within(node.func.value, element_of(arguments[-1]) if name == "extend" else arguments[-1], env)
     if path is None:
         return
@@ -81,7 +81,10 @@ def mutate(
             added = element_of(added)
         grown = added if receiver.element is None else join(receiver.element, added)
         hold(evaluator.frame, path, receiver._replace(element=grown, items=None), env)
-    elif receiver.kind is Kind.CONTAINER and name in ("update", "setdefault"):
+    elif receiver.kind is Kind.CONTAINER and name == "setdefault":
+        given = list(filter(None, [receiver.element, *arguments[1:2]]))
+        hold(evaluator.frame, path, receiver._replace(element=join_all(given), items=None), env)
+    elif receiver.kind is Kind.CONTAINER and name == "update":
         given = [element_of_mapping(argument) for argument in arguments[-1:]] + list(keywords.values())
         held = join_all([*given, *filter(None, [receiver.element])])
         hold(evaluator.frame, path, receiver._replace(element=held, items=None), env)
@@ -121,18 +124,32 @@ def _used_as_modules(function: FunctionInfo) -> frozenset[str]:
     return frozenset(filter(None, map(dotted, used)))
 
 
-def _grow_within(entry: ast.Subscript, added: Value, env: Env) -> None:
-    """`rows[key].append(x)`, `rows[key][i].append(x)`: update the entry and the container that holds it."""
-    path = subscript_path(entry)
+def _grow_within(entry: ast.expr, added: Value, env: Env) -> None:
+    """`rows[key].append(x)`, `rows[key][i].append(x)`: update the entry and the container that holds it.
+
+    `rows.setdefault(key, []).append(x)` does the same.
+    """
+    path = subscript_path(entry) if isinstance(entry, ast.Subscript) else None
     if path is not None and path in env:
         env[path] = _grown(env[path], [], added)
-    keys, holder = [entry.slice], entry.value
-    while isinstance(holder, ast.Subscript):
-        keys.insert(0, holder.slice)
-        holder = holder.value
+    holder, keys = entry_of(entry)
     root = dotted(holder)
-    if root is not None and root in env:
+    if keys and root is not None and root in env:
         env[root] = _grown(env[root], keys, added)
+
+
+def entry_of(node: ast.expr) -> tuple[ast.expr, list[ast.expr]]:
+    """The container that an entry is taken from, and its keys from the outside in; none for what is no entry."""
+    keys: list[ast.expr] = []
+    while True:
+        if isinstance(node, ast.Subscript):
+            keys.insert(0, node.slice)
+            node = node.value
+        elif isinstance(node, ast.Call) and last_name(node.func) == "setdefault" and len(node.args) == 2:
+            keys.insert(0, node.args[0])
+            node = node.func.value  # type: ignore[attr-defined]
+        else:
+            return node, keys
 
 
 def _grown(held: Value, keys: list[ast.expr], added: Value) -> Value:

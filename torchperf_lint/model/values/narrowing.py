@@ -70,7 +70,7 @@ def _asks_how_it_runs(path: str) -> bool:
 
 
 def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, Value], is_call: bool) -> bool | None:
-    """Whether `isinstance(x, T)`, `torch.is_tensor(x)`, `hasattr(x, "to")` or `x.is_cuda` holds; None if unknown.
+    """Whether `isinstance(x, T)`, `hasattr(x, "to")`, `x.is_cuda`, `mode == "train"` and such hold; None if unknown.
 
     `env` has the value of `x`, `values` those of the test's expressions. Unless they belong to one particular call,
     only numbers computed from sizes are certain enough.
@@ -83,6 +83,8 @@ def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, 
     asked = device_test(test) if is_call else None
     if asked is not None:
         return _is_there(asked, values.get(asked.subject, UNKNOWN))
+    if is_call and isinstance(test, ast.Compare):
+        return _names_compared(test, values)
     path = dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
     kind = None if path is None else _type_of(env.get(path, UNKNOWN))
     if kind is None or not (is_call or kind == "int"):
@@ -104,6 +106,24 @@ def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, 
     if any(kind in known for known in types if known is not None):
         return True
     return None if None in types else False
+
+
+def _names_compared(test: ast.Compare, values: Mapping[ast.expr, Value]) -> bool | None:
+    """Whether `mode == "train"` or `mode in ("train", "val")` holds for a text that is known; None for other tests."""
+    left, right = values.get(test.left, UNKNOWN), values.get(test.comparators[0], UNKNOWN)
+    if len(test.ops) > 1 or not _is_text(left):
+        return None
+    operator = test.ops[0]
+    if isinstance(operator, (ast.Eq, ast.NotEq)) and _is_text(right):
+        return (left.constant == right.constant) is isinstance(operator, ast.Eq)
+    texts = [value for _, value in right.items or ()] if right.ref in ("tuple", "list", "set") else []
+    if isinstance(operator, (ast.In, ast.NotIn)) and texts and all(map(_is_text, texts)):
+        return any(each.constant == left.constant for each in texts) is isinstance(operator, ast.In)
+    return None
+
+
+def _is_text(value: Value) -> bool:
+    return value.kind is Kind.STRING and isinstance(value.constant, str)
 
 
 def _kinds_of(ref: str, kind: str) -> set[str] | None:

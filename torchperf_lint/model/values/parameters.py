@@ -258,6 +258,8 @@ def _from_calls(inference: ValueQuestions, function: FunctionInfo, wanted: set[s
         starred = is_starred(call)
         asked = _all_given(call) if starred else _given_for(function, call, wanted, takes_self)
         values = dict(zip(asked, inference.parts(record, *asked), strict=True))
+        if _makes_another(record, function):
+            values = {node: UNKNOWN if holds_unknown(value) else value for node, value in values.items()}
         records.append(record)
         per_call.append(_given_in(function, call, values, takes_self, starred))
     names = {name for env in per_call for name in env} & wanted
@@ -285,6 +287,13 @@ def _from_calls(inference: ValueQuestions, function: FunctionInfo, wanted: set[s
 
 def _with(value: Value, step: Because) -> Value:
     return value if value == UNKNOWN else value._replace(because=(*value.because, step))
+
+
+def _makes_another(record: CallRecord, function: FunctionInfo) -> bool:
+    """Whether a method of the class makes another object of it: what it passes is often made of its own parts, which
+    depend on themselves.
+    """
+    return function.name == "__init__" and function.cls is not None and record.function.cls is function.cls
 
 
 def _makes_an_heir(record: CallRecord, function: FunctionInfo) -> bool:
@@ -441,7 +450,8 @@ def bind(inference: ValueQuestions, function: FunctionInfo, arguments: list[Valu
         value = env.get(name, UNKNOWN)
         default = None if name in env else defaults.get(name)
         if isinstance(default, ast.Constant):
-            value = NUMBER if isinstance(default.value, (bool, int, float)) else UNKNOWN
+            value = parameter_defaults.literal(default) if isinstance(default.value, str) else UNKNOWN
+            value = NUMBER if isinstance(default.value, (bool, int, float)) else value
         elif default is not None:
             value = parameter_defaults.called_by_default(inference, function, default)
         if value.kind is Kind.UNKNOWN and argument.annotation is not None:

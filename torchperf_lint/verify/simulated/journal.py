@@ -7,6 +7,8 @@ import sys
 import warnings
 from typing import TYPE_CHECKING
 
+import torch
+
 from torchperf_lint.verify.events import Kind, Recorder, reported_in_debug_mode
 from torchperf_lint.verify.simulated import pending
 
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 DEBUG_MODES = {"default": 0, "warn": 1, "error": 2}
 _COMPLAINT = "called a synchronizing CUDA operation"
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+_ENGINE = torch.autograd.graph.__file__
+_SPREAD_EVENLY = {"MaxBackward1", "MinBackward1", "MedianBackward0", "NanmedianBackward0"}
+"""Backward functions of `max()` and the like over a whole tensor, whose formula asks whether it lies on CUDA."""
 
 recorder = Recorder()
 _debug_mode = 0
@@ -39,8 +45,11 @@ def note(
 ) -> None:
     """Record an event that happens now, and warn or raise as the debug mode says.
 
-    A wait is for all queued work, or for the work queued before the mark `until`.
+    A wait is for all queued work, or for the work queued before the mark `until`. What only a formula for other devices
+    than CUDA reads is left out.
     """
+    if waits and _is_read_for_other_devices():
+        return
     recorder.add(kind, operator, waits=waits, nbytes=nbytes, pinned=pinned, asynchronous=asynchronous)
     if waits:
         pending.end(until)
@@ -68,6 +77,20 @@ def set_debug_mode(mode: int | str) -> None:
 def debug_mode() -> int:
     """The debug mode in force."""
     return _debug_mode
+
+
+def _is_read_for_other_devices() -> bool:
+    """Whether torch itself reads, to spread a gradient over equal elements: it does not for tensors of CUDA."""
+    node = torch._C._current_autograd_node()
+    return node is not None and node.name() in _SPREAD_EVENLY and _innermost_frame_of_others() in (None, _ENGINE)
+
+
+def _innermost_frame_of_others() -> str | None:
+    """The file of the innermost frame that is not ours."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return None if frame is None else frame.f_code.co_filename
 
 
 def _complain() -> None:

@@ -154,6 +154,14 @@ def order_to_bound(arguments: Arguments) -> int:
     return 2 if order is not None and order.numel() else 0
 
 
+def sorted_search(arguments: Arguments) -> int:
+    """Three where so many elements are searched for that both tensors are sorted; torch's own bound decides."""
+    searched, wanted = arguments["elements"], arguments["test_elements"]
+    if not isinstance(searched, torch.Tensor) or not isinstance(wanted, torch.Tensor) or arguments.get("assume_unique"):
+        return 0
+    return 3 if wanted.numel() >= 10 * searched.numel() ** 0.145 else 0
+
+
 def lengths_to_check(arguments: Arguments) -> int:
     """Two if lengths are given: none may be negative, and they must add up."""
     return 2 if arguments.get("lengths") is not None and not arguments.get("unsafe") else 0
@@ -378,6 +386,14 @@ WAITS = (
         Provenance.SOURCE,
         ">=1.13",
         "the given order of the boundaries must point into them",
+    ),
+    Wait(
+        "isin",
+        Kind.READ,
+        sorted_search,
+        Provenance.MEASURED,
+        ">=2.11",
+        "the different elements of both tensors are sorted; few elements are compared one by one",
     ),
     Wait(
         "segment_reduce",
