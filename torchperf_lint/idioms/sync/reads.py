@@ -434,7 +434,8 @@ def _role_in_call(
             return Sink.METRIC, sink, call
         if name == "append" and value.kind is not Kind.LIBRARY:
             return Sink.COLLECTED, sink, call
-        if name in ("update", "add", "step", "__call__") and meters.is_meter(value, owner_name):
+        is_named = not isinstance(owner, cst.Call)
+        if name in ("update", "add", "step", "__call__") and is_named and meters.is_meter(value, owner_name):
             return Sink.METER, sink, call
         if name == "update" and isinstance(owner, cst.Subscript) and model.text(owner.value).endswith("meters"):
             return Sink.METER, sink, call

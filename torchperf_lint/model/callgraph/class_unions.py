@@ -36,7 +36,23 @@ def attribute(evaluator: ExpressionValues, base: Value, name: str, node: ast.AST
     """`base.name`, by the union's classes; for any base, the methods that move an object."""
     if base.kind is Kind.UNKNOWN and name in ("to", "cuda", "cpu"):
         return Value(Kind.METHOD, element=base, ref=name)
-    return joined(evaluator.inference, base, lambda each: evaluator.attribute_of(each, name, node))
+    known = _with_method(evaluator.inference, base, name)
+    return joined(evaluator.inference, known, lambda each: evaluator.attribute_of(each, name, node))
+
+
+def _with_method(inference: ValueQuestions, base: Value, name: str) -> Value:
+    """An object of a registry's classes, as one of those that have a method of this name."""
+    program = inference.program
+    registries = [each for each in base.among if isinstance(each, Registry)]
+    if program is None or len(registries) != len(base.among) or base.kind is Kind.METHOD or not registries:
+        return base
+    found: dict[ClassInfo, None] = {}
+    for method in program.methods_named(name, inference.index) or ():
+        for cls in () if method.cls is None else (method.cls, *program.heirs(method.cls)):
+            is_meant = any(is_in(program, cls, registry) for registry in registries)
+            if is_meant and inference.method(cls, name) is method:
+                found[cls] = None
+    return base._replace(among=tuple(found)) if found else base
 
 
 def made(inference: ValueQuestions, classes: tuple[ClassInfo | Registry, ...], call: ast.Call) -> Value:

@@ -27,7 +27,7 @@ from torchperf_lint.idioms.transfer.observations import of_host
 from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.idioms.transfer.written_numbers import written_as_number
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.syntax import cst, shape
+from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +62,8 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
         says: tuple[Because, ...] = ()
         if what is None and _is_hardly_a_tensor(model, packing):
             what, says = "data", (Unproven(packing.site.rows[0], _FOR_HOST_DATA),)
+        if what is None and (arm := _arm_of_host(model, packing)) is not None:
+            what, says = arm
         observed = of_host(model, packing.site, packing.data) if what is None else None
         if observed is not None:
             what, says = "an observation", (observed,)
@@ -211,6 +213,18 @@ def _is_hardly_a_tensor(model: Model, packing: Packing) -> bool:
         and (model.value(packing.call.func).ref == _MAKES or shape.method_name(packing.call) == "new_tensor")
         and not type_is_asked(model, packing.site, packing.data)
     )
+
+
+def _arm_of_host(model: Model, packing: Packing) -> tuple[str, tuple[Because, ...]] | None:
+    """The host data that one arm of `np.array(v) if isinstance(v, list) else v` gives, and that a list may not come."""
+    choice = packing.data
+    if not isinstance(choice, cst.IfExp) or not type_is_asked(model, packing.site, choice):
+        return None
+    for arm in (choice.body, choice.orelse):
+        if isinstance(arm, cst.Call) and model.value(arm).kind is Kind.NUMPY:
+            test = edits.text_of(packing.site.tree, choice.test)
+            return "a NumPy array", (Unproven(packing.site.rows[0], f"no proof of what `{test}` tells here"),)
+    return None
 
 
 def _holds_unknown(value: Value) -> bool:

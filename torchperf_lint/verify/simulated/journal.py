@@ -81,7 +81,7 @@ def debug_mode() -> int:
 
 def _is_read_for_other_devices() -> bool:
     """Whether torch itself reads, to spread a gradient over equal elements: it does not for tensors of CUDA."""
-    node = torch._C._current_autograd_node()
+    node: torch.autograd.graph.Node | None = torch._C._current_autograd_node()
     return node is not None and node.name() in _SPREAD_EVENLY and _innermost_frame_of_others() in (None, _ENGINE)
 
 
