@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 import tarfile
 from pathlib import Path
@@ -117,3 +118,35 @@ def test_totals_tell_what_the_fixes_leave(script: ModuleType) -> None:
         "  without the waits of torch's own: 50% less in the mean",
         "  without the waits of torch's own: 75% less in the mean",
     ]
+
+
+def test_a_gpu_counts_what_the_simulated_device_counts() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
+        of_gpu, script = importlib.import_module("written_gpu"), importlib.import_module("written")
+    simulated = {(number, row.program): row.waits for number in script.ROUNDS for row in script.recorded(number)}
+    counted = of_gpu.counted()
+    assert len({(row.round, row.program) for row in counted}) == len(counted)
+    same = [row for row in counted if row.waits == pytest.approx(simulated[row.round, row.program], rel=0.01, abs=0.01)]
+    assert len(same) >= 0.9 * len(counted) > 0
+    assert {(row.round, row.program) for row in of_gpu.timed()} <= set(simulated)
+
+
+def test_runs_become_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
+    of_gpu = importlib.import_module("written_gpu")
+    monkeypatch.setattr(of_gpu, "COUNTS", tmp_path / "counts.tsv")
+    monkeypatch.setattr(of_gpu, "TIMES", tmp_path / "times.tsv")
+    common = {"status": "ok", "round": 2, "program": "rl/01_x"}
+    runs = [
+        {**common, "mode": "count", "variant": "unfixed", "counts": {"waits": 2.5}},
+        {**common, "mode": "count", "variant": "safe", "counts": {"waits": 1.5}},
+        {**common, "mode": "time", "variant": "safe", "ms": [1.0, 2.0]},
+        {**common, "mode": "time", "variant": "safe", "ms": [4.0]},
+        {**common, "mode": "time", "variant": "unsafe", "ms": []},
+        {**common, "status": "failed", "variant": "unfixed"},
+    ]
+    (tmp_path / "runs").write_text("\n".join(map(json.dumps, runs)))
+    of_gpu.record([tmp_path / "runs"])
+    assert of_gpu.counted() == [(2, "rl/01_x", 2.5)]
+    assert of_gpu.timed() == [(2, "rl/01_x", "safe", 3, 2.0)]
