@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torchperf_lint.engine.findings import Unproven
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph.registries import is_in
 from torchperf_lint.model.domain.values import Kind, Registry, Value, join_all
@@ -37,7 +38,12 @@ def attribute(evaluator: ExpressionValues, base: Value, name: str, node: ast.AST
     if base.kind is Kind.UNKNOWN and name in ("to", "cuda", "cpu"):
         return Value(Kind.METHOD, element=base, ref=name)
     known = _with_method(evaluator.inference, base, name)
-    return joined(evaluator.inference, known, lambda each: evaluator.attribute_of(each, name, node))
+    given = joined(evaluator.inference, known, lambda each: evaluator.attribute_of(each, name, node))
+    if given is None or known is base or given.kind is not Kind.METHOD:
+        return given
+    cls = next(each for each in known.among if not isinstance(each, Registry))
+    step = Unproven(cls.node.lineno, f"no proof that what the registry builds is a `{cls.name}`", cls.index.path)
+    return given._replace(because=(step,))
 
 
 def _with_method(inference: ValueQuestions, base: Value, name: str) -> Value:

@@ -208,6 +208,8 @@ def _method(
     if callee.function is not None:
         bound = [] if callee.function.is_static else [base]
         given = _given_by(evaluator, callee.function, [*bound, *arguments], keywords, starred)
+        if callee.because and given != UNKNOWN:
+            given = given._replace(because=(*given.because, *callee.because))
         if given.kind is Kind.INSTANCE and given.items is not None and given.items == base.items:
             return records.after_method(node, given, callee.function, arguments, keywords)
         return given
