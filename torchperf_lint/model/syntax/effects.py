@@ -109,8 +109,8 @@ def read(part: ast.AST, reads: set[str], binds: set[str], holders: set[str]) -> 
 def narrowed_paths(test: ast.expr) -> tuple[str, ...]:
     """The paths whose values decide the test, or are narrowed by it.
 
-    They are `x` of `isinstance(x, T)`, of `all(isinstance(each, T) for each in x)`, of `x.is_cuda` and of
-    `x == "train"`, also inside `and`, `or` and `not`.
+    They are `x` of `isinstance(x, T)`, of `all(isinstance(each, T) for each in x)`, of `x.is_cuda`, of `x == "train"`
+    and of `x` itself, also inside `and`, `or` and `not`.
     """
     if isinstance(test, ast.BoolOp):
         return tuple(dict.fromkeys(path for part in test.values for path in narrowed_paths(part)))
@@ -125,6 +125,8 @@ def narrowed_paths(test: ast.expr) -> tuple[str, ...]:
         subject = test.args[0]
     elif isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and _are_texts(test.comparators[0]):
         subject = test.left
+    elif isinstance(test, ast.Name):
+        subject = test
     else:
         return ()
     path = dotted(subject)

@@ -85,6 +85,9 @@ def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, 
         return _is_there(asked, values.get(asked.subject, UNKNOWN))
     if is_call and isinstance(test, ast.Compare):
         return _names_compared(test, values)
+    if is_call and isinstance(test, ast.Name):
+        flag = values.get(test, UNKNOWN).constant
+        return flag if isinstance(flag, bool) else None
     path = dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
     kind = None if path is None else _type_of(env.get(path, UNKNOWN))
     if kind is None or not (is_call or kind == "int"):

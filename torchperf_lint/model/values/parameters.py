@@ -450,8 +450,9 @@ def bind(inference: ValueQuestions, function: FunctionInfo, arguments: list[Valu
         value = env.get(name, UNKNOWN)
         default = None if name in env else defaults.get(name)
         if isinstance(default, ast.Constant):
-            value = parameter_defaults.literal(default) if isinstance(default.value, str) else UNKNOWN
-            value = NUMBER if isinstance(default.value, (bool, int, float)) else value
+            value = UNKNOWN if default.value is None else parameter_defaults.literal(default)
+            if isinstance(default.value, bool):
+                value = value._replace(constant=default.value)
         elif default is not None:
             value = parameter_defaults.called_by_default(inference, function, default)
         if value.kind is Kind.UNKNOWN and argument.annotation is not None:
