@@ -22,6 +22,7 @@ from torchperf_lint.model.domain.values import (
 )
 from torchperf_lint.model.syntax.arguments import is_of_class
 from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.syntax.size_parameters import used_as_sizes
 from torchperf_lint.model.values import parameter_defaults, records
 from torchperf_lint.model.values.annotations import annotated
 from torchperf_lint.model.values.name_heuristics import BATCH, conventional
@@ -107,6 +108,8 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
             value = parameter_defaults.by_default(inference, function, name, defaults.get(name))
             if value.device.is_cuda and name in by_calls:
                 value = value._replace(device=Device.LIKELY)  # the callers pass something else
+        if value.kind is Kind.UNKNOWN and not value.among and name in used_as_sizes(function):
+            value = NUMBER._replace(dtype="int")
         if value.kind is Kind.UNKNOWN and name in conventions.DEVICE_NAMES and value.device is Device.UNKNOWN:
             value = Value(Kind.DEVICE, Device.LIKELY, because=(ByName(argument.lineno, f"parameter `{name}`"),))
         env[name] = conventional(name, value)
