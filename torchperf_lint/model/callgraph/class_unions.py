@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_lint.engine.findings import Unproven
+from torchperf_lint.engine.findings import OfSomeObjects
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph.registries import is_in
 from torchperf_lint.model.domain.values import Kind, Registry, Value, join_all
@@ -38,12 +38,21 @@ def attribute(evaluator: ExpressionValues, base: Value, name: str, node: ast.AST
     if base.kind is Kind.UNKNOWN and name in ("to", "cuda", "cpu"):
         return Value(Kind.METHOD, element=base, ref=name)
     known = _with_method(evaluator.inference, base, name)
-    given = joined(evaluator.inference, known, lambda each: evaluator.attribute_of(each, name, node))
-    if given is None or known is base or given.kind is not Kind.METHOD:
-        return given
-    cls = next(each for each in known.among if not isinstance(each, Registry))
-    step = Unproven(cls.node.lineno, f"no proof that what the registry builds is a `{cls.name}`", cls.index.path)
-    return given._replace(because=(step,))
+    if known is not base:
+        return _registered(evaluator, known, name, node)
+    return joined(evaluator.inference, base, lambda each: evaluator.attribute_of(each, name, node))
+
+
+def _registered(evaluator: ExpressionValues, base: Value, name: str, node: ast.AST) -> Value | None:
+    """A method of what a registry builds, by its classes that have one of this name; None for a property."""
+    found = [evaluator.attribute_of(each, name, node) for each in alternatives(evaluator.inference, base)]
+    if not found or any(each.kind is not Kind.METHOD or each.function is None for each in found):
+        return None
+    is_one = all(each.function is found[0].function for each in found)
+    cls = next(each for each in base.among if not isinstance(each, Registry))
+    step = OfSomeObjects(cls.node.lineno, f"no proof that what the registry builds is a `{cls.name}`", cls.index.path)
+    method = found[0] if is_one else Value(Kind.METHOD, element=base, ref=name)
+    return method._replace(because=(step,))
 
 
 def _with_method(inference: ValueQuestions, base: Value, name: str) -> Value:

@@ -123,7 +123,7 @@ def narrowed_paths(test: ast.expr) -> tuple[str, ...]:
         subject = walk[1].iter
     elif isinstance(test, ast.Call) and test.args:
         subject = test.args[0]
-    elif isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and _are_texts(test.comparators[0]):
+    elif isinstance(test, ast.Compare) and compares_name(test):
         subject = test.left
     elif isinstance(test, ast.Name):
         subject = test
@@ -131,6 +131,11 @@ def narrowed_paths(test: ast.expr) -> tuple[str, ...]:
         return ()
     path = dotted(subject)
     return () if path is None else (path,)
+
+
+def compares_name(test: ast.Compare) -> bool:
+    """Whether it compares a name with a literal text, or looks it up in a literal row of texts."""
+    return len(test.ops) == 1 and isinstance(test.left, ast.Name) and _are_texts(test.comparators[0])
 
 
 def _are_texts(node: ast.expr) -> bool:

@@ -34,9 +34,7 @@ def _is_sized(ref: str, arguments: Sequence[Value], keywords: Mapping[str, Value
     if position is None:
         return False
     size = arguments[position] if len(arguments) > position else keywords.get("size", NONE)
-    if size.kind is Kind.CONTAINER:
-        return bool(size.items)
-    return size.kind is not Kind.NONE  # an argument that nobody knows is a number of rows, or of settings
+    return size.kind is Kind.NUMBER or (size.kind is Kind.CONTAINER and bool(size.items))
 
 
 def of_method(base: Value, name: str, arguments: Sequence[Value]) -> Value:

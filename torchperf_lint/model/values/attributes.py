@@ -31,6 +31,10 @@ def joined(inference: ValueQuestions, cls: ClassInfo, name: str) -> Value:
             value = own_changes.trained(inference, cls, name, value)
             if value.kind is Kind.CONTAINER and value.element is None:
                 value = attribute_lists.filled(inference, value, inference.lineage(cls), name)
+            elif value.kind is Kind.CONTAINER and attribute_lists.is_filled_openly(
+                inference, inference.lineage(cls), name
+            ):
+                value = value._replace(element=UNKNOWN, items=None)
             if value.kind is Kind.MODULE and value.ref in torch_api.HOLDERS:
                 value = attribute_lists.with_all_modules(inference, value, inference.lineage(cls), name)
             if owner is not cls and subclass_attributes.is_open(value):

@@ -186,6 +186,14 @@ def _of_one(evaluator: ExpressionValues, each: Value, name: str, node: ast.Call)
     return UNKNOWN if found.element is not None and found.element.among else found
 
 
+def _shown_by(callee: Value, given: Value) -> Value:
+    """A result, with the evidence of which method is called."""
+    is_known = callee.function is not None or bool((callee.element or UNKNOWN).among)
+    if not callee.because or given == UNKNOWN or not is_known:
+        return given
+    return given._replace(because=(*given.because, *callee.because))
+
+
 def _method(
     evaluator: ExpressionValues,
     node: ast.Call,
@@ -204,12 +212,10 @@ def _method(
             lambda each: result(evaluator, node, _of_one(evaluator, each, name, node), arguments, keywords, starred),
         )
         if given is not None and given.kind is not Kind.UNKNOWN:
-            return given
+            return _shown_by(callee, given)
     if callee.function is not None:
         bound = [] if callee.function.is_static else [base]
-        given = _given_by(evaluator, callee.function, [*bound, *arguments], keywords, starred)
-        if callee.because and given != UNKNOWN:
-            given = given._replace(because=(*given.because, *callee.because))
+        given = _shown_by(callee, _given_by(evaluator, callee.function, [*bound, *arguments], keywords, starred))
         if given.kind is Kind.INSTANCE and given.items is not None and given.items == base.items:
             return records.after_method(node, given, callee.function, arguments, keywords)
         return given

@@ -330,7 +330,7 @@ class Evaluator:
         self(node.test, env)
         holds = narrowing.runs_eagerly(node.test)
         if holds is None:
-            holds = narrowing.outcome(node.test, env, self.frame.values, self.frame.is_call)
+            holds = narrowing.outcome(node.test, env, self.frame)
         if holds is not None:
             return self(node.body if holds else node.orelse, env)
         lean = self.leans(node.test)
@@ -381,7 +381,7 @@ class Evaluator:
             bind(self, generator.target, element_of(records.iterated(self.inference, source)), inner)
             for condition in generator.ifs:
                 self(condition, inner)
-                if narrowing.outcome(condition, inner, self.frame.values, self.frame.is_call) is False:
+                if narrowing.outcome(condition, inner, self.frame) is False:
                     return UNKNOWN
         if isinstance(node, ast.DictComp):
             items = self._mapped_items(node, env)

@@ -135,7 +135,12 @@ def _grow_within(entry: ast.expr, added: Value, env: Env) -> None:
     holder, keys = entry_of(entry)
     root = dotted(holder)
     if keys and root is not None and root in env:
-        env[root] = _grown(env[root], keys, added)
+        env[root] = _grown(env[root], keys, UNKNOWN if is_named(entry) else added)
+
+
+def is_named(entry: ast.expr) -> bool:
+    """Whether an entry is asked for by `setdefault` under a literal key: under others lies what is of another kind."""
+    return isinstance(entry, ast.Call) and bool(entry.args) and isinstance(entry.args[0], ast.Constant)
 
 
 def entry_of(node: ast.expr) -> tuple[ast.expr, list[ast.expr]]:

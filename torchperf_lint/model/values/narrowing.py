@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge.conventions import COMPILE_QUESTIONS, EXPORT_QUESTIONS
 from torchperf_lint.model.domain.values import NO_TENSOR, NUMBER, UNKNOWN, Device, Kind, Value
 from torchperf_lint.model.syntax.device_tests import device_test
-from torchperf_lint.model.syntax.effects import item_test
+from torchperf_lint.model.syntax.effects import compares_name, item_test
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.values.binding import hold
 from torchperf_lint.model.values.fields import as_data
@@ -69,25 +69,23 @@ def _asks_how_it_runs(path: str) -> bool:
     return bool(EXPORT_QUESTIONS.search(name) or COMPILE_QUESTIONS.search(name))
 
 
-def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, Value], is_call: bool) -> bool | None:
+def outcome(test: ast.expr, env: Mapping[str, Value], frame: Frame) -> bool | None:
     """Whether `isinstance(x, T)`, `hasattr(x, "to")`, `x.is_cuda`, `mode == "train"` and such hold; None if unknown.
 
-    `env` has the value of `x`, `values` those of the test's expressions. Unless they belong to one particular call,
+    `env` has the value of `x`, the frame those of the test's expressions. Unless they belong to one particular call,
     only numbers computed from sizes are certain enough.
     """
+    values, is_call = frame.values, frame.is_call
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = outcome(test.operand, env, values, is_call)
+        inner = outcome(test.operand, env, frame)
         return None if inner is None else not inner
     if isinstance(test, ast.BoolOp):
-        return _combined(test, [outcome(part, env, values, is_call) for part in test.values])
+        return _combined(test, [outcome(part, env, frame) for part in test.values])
     asked = device_test(test) if is_call else None
     if asked is not None:
         return _is_there(asked, values.get(asked.subject, UNKNOWN))
-    if is_call and isinstance(test, ast.Compare):
-        return _names_compared(test, values)
-    if is_call and isinstance(test, ast.Name):
-        flag = values.get(test, UNKNOWN).constant
-        return flag if isinstance(flag, bool) else None
+    if isinstance(test, (ast.Compare, ast.Name)):
+        return _told_by_call(test, frame) if is_call else None
     path = dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
     kind = None if path is None else _type_of(env.get(path, UNKNOWN))
     if kind is None or not (is_call or kind == "int"):
@@ -111,10 +109,16 @@ def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, 
     return None if None in types else False
 
 
-def _names_compared(test: ast.Compare, values: Mapping[ast.expr, Value]) -> bool | None:
-    """Whether `mode == "train"` or `mode in ("train", "val")` holds for a text that is known; None for other tests."""
-    left, right = values.get(test.left, UNKNOWN), values.get(test.comparators[0], UNKNOWN)
-    if len(test.ops) > 1 or not _is_text(left):
+def _told_by_call(test: ast.Compare | ast.Name, frame: Frame) -> bool | None:
+    """Whether `mode == "train"`, `mode in ("train", "val")` or `flag` holds for a text or flag that is known."""
+    name = test if isinstance(test, ast.Name) else test.left
+    if not isinstance(name, ast.Name) or name.id in frame.function.index.rebound_elsewhere:
+        return None
+    left = frame.values.get(name, UNKNOWN)
+    if isinstance(test, ast.Name):
+        return left.constant if isinstance(left.constant, bool) else None
+    right = frame.values.get(test.comparators[0], UNKNOWN)
+    if not compares_name(test) or not _is_text(left):
         return None
     operator = test.ops[0]
     if isinstance(operator, (ast.Eq, ast.NotEq)) and _is_text(right):

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import FunctionInfo
 
 
+_KEEP = frozenset(
+    "staticmethod classmethod property cached_property abstractmethod override no_grad inference_mode enable_grad "
+    "contextmanager ignore unused export custom_fwd custom_bwd".split()
+)
+"""Decorators that call the function with the arguments that they get."""
+
+
 def by_default(inference: ValueQuestions, function: FunctionInfo, name: str, default: ast.expr | None) -> Value:
     """The value of a parameter that no call is known to give; UNKNOWN where its default says nothing."""
     if isinstance(default, ast.Constant):
@@ -63,6 +70,14 @@ def called_by_default(inference: ValueQuestions, function: FunctionInfo, default
     is_torch = owner.kind is Kind.LIBRARY and owner.ref == "torch"
     dtype = DTYPES.get(f"torch.{default.attr}") if is_torch else None
     return UNKNOWN if dtype is None else Value(Kind.DTYPE, dtype=dtype)
+
+
+def left_out(function: FunctionInfo, default: ast.Constant) -> Value:
+    """The value of a parameter in a call that leaves it out: its text or flag, unless a decorator may give another."""
+    value = UNKNOWN if default.value is None else literal(default)
+    if any(last_name(each.func if isinstance(each, ast.Call) else each) not in _KEEP for each in function.decorators):
+        return value._replace(constant=None)
+    return value._replace(constant=default.value) if isinstance(default.value, bool) else value
 
 
 def literal(default: ast.expr) -> Value:

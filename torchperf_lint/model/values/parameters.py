@@ -23,7 +23,7 @@ from torchperf_lint.model.domain.values import (
 from torchperf_lint.model.syntax.arguments import is_of_class
 from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.model.syntax.size_parameters import used_as_sizes
-from torchperf_lint.model.values import parameter_defaults, records
+from torchperf_lint.model.values import own_parts, parameter_defaults, records
 from torchperf_lint.model.values.annotations import annotated
 from torchperf_lint.model.values.name_heuristics import BATCH, conventional
 from torchperf_lint.model.values.spreading import has_known_keys, is_starred, spread
@@ -262,7 +262,8 @@ def _from_calls(inference: ValueQuestions, function: FunctionInfo, wanted: set[s
         asked = _all_given(call) if starred else _given_for(function, call, wanted, takes_self)
         values = dict(zip(asked, inference.parts(record, *asked), strict=True))
         if _makes_another(record, function):
-            values = {node: UNKNOWN if holds_unknown(value) else value for node, value in values.items()}
+            own = own_parts.passed_on(record.function)
+            values = {node: UNKNOWN if holds_unknown(v) and own(node) else v for node, v in values.items()}
         records.append(record)
         per_call.append(_given_in(function, call, values, takes_self, starred))
     names = {name for env in per_call for name in env} & wanted
@@ -293,9 +294,7 @@ def _with(value: Value, step: Because) -> Value:
 
 
 def _makes_another(record: CallRecord, function: FunctionInfo) -> bool:
-    """Whether a method of the class makes another object of it: what it passes is often made of its own parts, which
-    depend on themselves.
-    """
+    """Whether a method of the class makes another object of it."""
     return function.name == "__init__" and function.cls is not None and record.function.cls is function.cls
 
 
@@ -453,9 +452,7 @@ def bind(inference: ValueQuestions, function: FunctionInfo, arguments: list[Valu
         value = env.get(name, UNKNOWN)
         default = None if name in env else defaults.get(name)
         if isinstance(default, ast.Constant):
-            value = UNKNOWN if default.value is None else parameter_defaults.literal(default)
-            if isinstance(default.value, bool):
-                value = value._replace(constant=default.value)
+            value = parameter_defaults.left_out(function, default)
         elif default is not None:
             value = parameter_defaults.called_by_default(inference, function, default)
         if value.kind is Kind.UNKNOWN and argument.annotation is not None:

@@ -261,7 +261,7 @@ class Runner:
                 self.evaluate(node.test, env)
             holds = narrowing.runs_eagerly(node.test)
             if holds is None and is_run:
-                holds = narrowing.outcome(node.test, env, self.frame.values, self.frame.is_call)
+                holds = narrowing.outcome(node.test, env, self.frame)
             if holds is not False:
                 inner = narrowing.narrowed(node.test, env, True, self.frame) if is_run else env.copy()
                 asked = [path for path in narrowed_paths(node.test) if path in env]
@@ -294,7 +294,7 @@ class Runner:
         if not self._is_run(node):
             return self._loop(node, env, lambda inner: None)
         self.evaluate(node.test, env)
-        if narrowing.outcome(node.test, env, self.frame.values, self.frame.is_call) is False:
+        if narrowing.outcome(node.test, env, self.frame) is False:
             return self.block(node.orelse, env)
         return self._loop(node, env, lambda inner: self.evaluate(node.test, inner))
 

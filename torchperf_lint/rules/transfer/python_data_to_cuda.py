@@ -216,14 +216,16 @@ def _is_hardly_a_tensor(model: Model, packing: Packing) -> bool:
 
 
 def _arm_of_host(model: Model, packing: Packing) -> tuple[str, tuple[Because, ...]] | None:
-    """The host data that one arm of `np.array(v) if isinstance(v, list) else v` gives, and that a list may not come."""
+    """The host data that an arm of `np.array(v) if isinstance(v, list) else v` packs, and that it need not be taken."""
     choice = packing.data
     if not isinstance(choice, cst.IfExp) or not type_is_asked(model, packing.site, choice):
         return None
-    for arm in (choice.body, choice.orelse):
-        if isinstance(arm, cst.Call) and model.value(arm).kind is Kind.NUMPY:
-            test = edits.text_of(packing.site.tree, choice.test)
-            return "a NumPy array", (Unproven(packing.site.rows[0], f"no proof of what `{test}` tells here"),)
+    arms = (choice.body, choice.orelse)
+    if any(model.value(arm).device.on_accelerator for arm in arms):
+        return None
+    if any(isinstance(arm, cst.Call) and model.value(arm).kind is Kind.NUMPY for arm in arms):
+        test = edits.text_of(packing.site.tree, choice.test)
+        return "a NumPy array", (Unproven(packing.site.rows[0], f"no proof of what `{test}` tells here"),)
     return None
 
 

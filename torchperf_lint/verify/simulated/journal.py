@@ -45,8 +45,8 @@ def note(
 ) -> None:
     """Record an event that happens now, and warn or raise as the debug mode says.
 
-    A wait is for all queued work, or for the work queued before the mark `until`. What only a formula for other devices
-    than CUDA reads is left out.
+    A wait is for all queued work, or for the work queued before the mark `until`. Where torch has a formula of its own
+    for CUDA, the waits of the one for other devices are left out.
     """
     if waits and _is_read_for_other_devices():
         return

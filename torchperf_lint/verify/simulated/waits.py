@@ -159,7 +159,7 @@ def sorted_search(arguments: Arguments) -> int:
     searched, wanted = arguments["elements"], arguments["test_elements"]
     if not isinstance(searched, torch.Tensor) or not isinstance(wanted, torch.Tensor) or arguments.get("assume_unique"):
         return 0
-    return 3 if wanted.numel() >= 10 * searched.numel() ** 0.145 else 0
+    return 3 if searched.numel() and wanted.numel() >= int(10 * searched.numel() ** 0.145) else 0
 
 
 def lengths_to_check(arguments: Arguments) -> int:
