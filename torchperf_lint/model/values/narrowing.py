@@ -110,9 +110,14 @@ def outcome(test: ast.expr, env: Mapping[str, Value], frame: Frame) -> bool | No
 
 
 def _told_by_call(test: ast.Compare | ast.Name, frame: Frame) -> bool | None:
-    """Whether `mode == "train"`, `mode in ("train", "val")` or `flag` holds for a text or flag that is known."""
-    name = test if isinstance(test, ast.Name) else test.left
-    if not isinstance(name, ast.Name) or name.id in frame.function.index.rebound_elsewhere:
+    """Whether `mode == "train"`, `mode in ("train", "val")` or `flag` holds for a text or flag that is known.
+
+    Only parameters and names that the function itself binds count: others are settings of the file.
+    """
+    name, index = test if isinstance(test, ast.Name) else test.left, frame.function.index
+    if not isinstance(name, ast.Name) or name.id in index.rebound_elsewhere:
+        return None
+    if name.id not in index.bound_names(frame.function):
         return None
     left = frame.values.get(name, UNKNOWN)
     if isinstance(test, ast.Name):
