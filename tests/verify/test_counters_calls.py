@@ -221,6 +221,7 @@ def test_how_a_copy_uses_the_memory_of_the_host(host, device, asynchronous, in_p
     assert calls.transferred(host, device, asynchronous) == nbytes
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.trace` is deprecated:DeprecationWarning")
 def test_the_size_of_a_copy_is_a_number_while_the_program_is_traced():
     sizes = []
 
@@ -276,6 +277,11 @@ def doubled(x):
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 def test_scripts_compile_what_is_watched(watched):
     assert torch.jit.script(doubled)(torch.ones(2)).tolist() == [2.0, 2.0]
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules are a new feature:UserWarning")
+def test_modules_without_their_sizes_can_be_moved_while_watched(watched):
+    assert torch.nn.LazyLinear(2).to("cpu")(torch.ones(1, 3)).shape == (1, 2)
 
 
 @pytest.mark.parametrize(("before", "after", "waits"), [(4096, 2048, 1), (4096, 4096, 0)])

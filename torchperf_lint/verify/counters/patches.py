@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from torch.jit._builtins import _find_builtin, _get_builtin_table, _register_builtin
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,10 @@ class Patches:
         if operator is not None:  # `torch.jit.script` compiles calls of the replacement as those of the operator
             _register_builtin(replacement, operator)
             self._undo.append(functools.partial(_get_builtin_table().pop, id(replacement), None))  # type: ignore[no-untyped-call]
+        allowed = UninitializedTensorMixin._allowed_methods  # of the parameters of lazy modules
+        if any(original is each for each in allowed):
+            allowed.append(replacement)
+            self._undo.append(functools.partial(allowed.remove, replacement))
         setattr(owner, name, replacement)
         self._undo.append(
             functools.partial(delattr, owner, name) if inherited else functools.partial(setattr, owner, name, original)
