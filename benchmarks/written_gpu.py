@@ -222,7 +222,10 @@ def tell() -> None:
         by_program.setdefault((each.round, each.program), {})[each.variant] = each.ms
     print("\nmilliseconds per step, as they stand, after --fix, after --unsafe-fixes")
     for (number, program), ms in by_program.items():
-        print(f"  {number} {program:<32}" + "".join(f"{ms[variant]:>9.4g}" for variant in VARIANTS if variant in ms))
+        print(
+            f"  {number} {program:<32}"
+            + "".join(f"{ms[variant]:>9.4g}" if variant in ms else f"{'-':>9}" for variant in VARIANTS)
+        )
 
 
 def main() -> int:

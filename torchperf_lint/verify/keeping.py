@@ -50,15 +50,17 @@ def _results_of(proof: Proof) -> str:
 def keep(rule: Rule, rows: Sequence[Measurement], facts: Mapping[str, str]) -> None:
     """Replace a rule's measurements on that device, whose `facts` are in the report of a run.
 
-    A program's step times stay where it is only counted again, with the same counts.
+    A program's step times stay where it is only counted again, with the same counts and the same torch.
     """
     devices = pages.measured()
     name = device_name(facts)
     rules = dict(devices[name].rules) if name in devices else {}
-    earlier = {(row.workload, row.torchmetrics): row for row in rules.get(rule.code, ())}
+    torch = facts["torch"].partition("+")[0]
+    timed = rules.get(rule.code, ()) if name in devices and devices[name].torch == torch else ()
+    earlier = {(row.workload, row.torchmetrics): row for row in timed}
     rules[rule.code] = tuple(_with_times(row, earlier.get((row.workload, row.torchmetrics))) for row in rows)
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    devices = {**devices, name: Device(name, facts["torch"].partition("+")[0], today, rules)}
+    devices = {**devices, name: Device(name, torch, today, rules)}
     _replace(pages.pages_root() / measurements.NAME, measurements.text_of(devices))
     page = pages.page_path(rule)
     _replace(page, pages.with_measured_effect(page.read_text(encoding="utf-8"), measurements.section(rule, devices)))

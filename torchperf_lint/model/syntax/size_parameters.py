@@ -40,4 +40,4 @@ def _sizes(call: ast.Call) -> list[ast.expr]:
     owner, _, name = (dotted(call.func) or "").rpartition(".")
     if name in _FACTORIES and owner in ("torch", "th") and len(call.args) > 1:
         return call.args
-    return call.args[:2] if name in _WIDTHS and owner in ("nn", "torch.nn", "") else []
+    return call.args[:2] if name in _WIDTHS and owner in ("nn", "torch.nn") else []

@@ -97,23 +97,22 @@ def _promised(inference: ValueQuestions, record: Value, device: Device, because:
     return UNKNOWN if held is record and record.items is None else held
 
 
-def _filled(result: Value, opaque: Value, inside: bool = False) -> Value:
+def _filled(result: Value, opaque: Value) -> Value:
     """A module's result, with unknown parts replaced by the result of a module whose code is unknown.
 
-    An annotation alone says that a part is a tensor, and not where it lives. Nor does a loss of what is not known.
-    What is `inside` a list or a tuple may be known to be on the device on one path alone.
+    An annotation alone says that a part is a tensor, and not where it lives. A loss of unknown inputs does not either.
     """
     if result == UNKNOWN:
         return opaque
     if result == SOME_TENSOR:
         return opaque._replace(kind=Kind.TENSOR)
-    is_open = result.kind is Kind.TENSOR and result.device is Device.UNKNOWN and (inside or not result.because)
+    is_open = result.kind is Kind.TENSOR and result.device is Device.UNKNOWN and not result.because
     if is_open and opaque.device.on_accelerator:
         return result._replace(device=opaque.device, because=opaque.because)
     if result.kind is not Kind.CONTAINER:
         return result
-    element = None if result.element is None else _filled(result.element, opaque, True)
-    items = None if result.items is None else tuple((key, _filled(item, opaque, True)) for key, item in result.items)
+    element = None if result.element is None else _filled(result.element, opaque)
+    items = None if result.items is None else tuple((key, _filled(item, opaque)) for key, item in result.items)
     return result._replace(element=element, items=items)
 
 

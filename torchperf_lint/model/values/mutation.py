@@ -150,11 +150,17 @@ def entry_of(node: ast.expr) -> tuple[ast.expr, list[ast.expr]]:
         if isinstance(node, ast.Subscript):
             keys.insert(0, node.slice)
             node = node.value
-        elif isinstance(node, ast.Call) and last_name(node.func) == "setdefault" and len(node.args) == 2:
-            keys.insert(0, node.args[0])
+        elif _asks_for_entry(node):
+            keys.insert(0, node.args[0])  # type: ignore[attr-defined]
             node = node.func.value  # type: ignore[attr-defined]
         else:
             return node, keys
+
+
+def _asks_for_entry(node: ast.expr) -> bool:
+    """Whether it is `rows.setdefault(key, default)`."""
+    is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 2
+    return is_method and node.func.attr == "setdefault"  # type: ignore[attr-defined]
 
 
 def _grown(held: Value, keys: list[ast.expr], added: Value) -> Value:

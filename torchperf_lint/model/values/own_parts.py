@@ -1,7 +1,7 @@
 """Objects that a method makes of its own object's parts: `Batch({k: v[rows] for k, v in self.data.items()})`.
 
-What such a call passes depends on itself, and so it is not known. It says nothing that other calls do not say, unless
-the method moves something.
+What such a call passes depends on itself, and so it is not known. It says nothing that other calls do not say, where
+the method only takes views and copies of the parts.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.syntax.tree import subtree
 
@@ -17,19 +18,26 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.syntax.index import FunctionInfo
 
-_MOVES = frozenset("to cpu cuda numpy tolist item from_numpy as_tensor tensor asarray".split())
+_KEEP = (
+    torch_api.VIEW_METHODS
+    | torch_api.DTYPE_METHODS.keys()
+    | frozenset(
+        "clone contiguous detach cat stack len range slice isinstance type zip enumerate items keys values append".split()
+    )
+)
+"""Calls that leave parts where they are, or tell only what they are."""
 
 
 def passed_on(method: FunctionInfo) -> Callable[[ast.expr], bool]:
-    """Whether an expression in a method is made of its object's parts, which the method moves nowhere."""
+    """Whether an expression is made of the object's parts, of which its method only takes views and copies."""
     named = method.note(("made of own parts", method), lambda: _made_of_own_parts(method))
     return lambda node: _mentions(node, named)
 
 
 def _made_of_own_parts(method: FunctionInfo) -> frozenset[str]:
-    """The names in a method that stand for its object, or for what is made of it; none if it moves something."""
-    calls = (node for node in method.nodes if isinstance(node, ast.Call))
-    if method.self_name is None or any(last_name(call.func) in _MOVES for call in calls):
+    """The names in a method that stand for its object, or for what is made of it; none if it calls anything else."""
+    called = {last_name(node.func) for node in method.nodes if isinstance(node, ast.Call)}
+    if method.self_name is None or method.cls is None or not called <= {*_KEEP, method.cls.name}:
         return frozenset()
     found = {method.self_name}
     for statement in method.statements:
