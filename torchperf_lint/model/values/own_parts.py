@@ -18,13 +18,8 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.syntax.index import FunctionInfo
 
-_KEEP = (
-    torch_api.VIEW_METHODS
-    | torch_api.DTYPE_METHODS.keys()
-    | frozenset(
-        "clone contiguous detach cat stack len range slice isinstance type zip enumerate items keys values append".split()
-    )
-)
+_PLAIN = "clone contiguous detach cat stack len range slice isinstance type zip enumerate items keys values append"
+_KEEP = torch_api.VIEW_METHODS | torch_api.DTYPE_METHODS.keys() | frozenset(_PLAIN.split())
 """Calls that leave parts where they are, or tell only what they are."""
 
 
