@@ -102,7 +102,8 @@ class Queue:
     def _loop(self, function: FunctionInfo, loop: ast.For | ast.AsyncFor | ast.While, depth: int) -> Iterator[Event]:
         """The events of a loop's blocks, which may not run.
 
-        Many short kernels take long, and any call may launch one, unless each pass waits for what it launches.
+        Many short kernels take long, and any call may launch one, unless each pass waits for what it launches. What
+        `while True:` runs in a pass happens at least once.
         """
         inside = list(self._block(function, loop.body, depth))
         drains = any(each.certain for each in inside) and all(each.waits for each in inside)
@@ -112,7 +113,11 @@ class Queue:
             if call is not None:
                 yield Event(call, loop, waits=False)
         after = self._block(function, loop.orelse, depth)
-        yield from (each._replace(certain=False, leaves=False) for each in (*inside, *after))
+        if isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant) and loop.test.value:
+            yield from (each._replace(leaves=False) for each in inside)
+        else:
+            yield from (each._replace(certain=False, leaves=False) for each in inside)
+        yield from (each._replace(certain=False, leaves=False) for each in after)
 
     def _branches(self, function: FunctionInfo, statement: ast.If, depth: int) -> Iterator[Event]:
         """The events of both branches; what both begin or end with is certain."""

@@ -85,12 +85,16 @@ def _before(link: Link, first: Link, *, through_loops: bool) -> Iterator[_Step]:
     function, is_call = place.function, link is not first
     own = queue.of_head(function, place.statement, node)
     at = next((at for at, each in enumerate(own) if each.node is node and each.waits), None)
-    if at is None or node is None or isinstance(place.statement, ast.While) or has_several_queues(link.model):
-        yield _UNKNOWN  # a loop's test also comes behind the loop's body
+    if at is None or node is None or has_several_queues(link.model):
+        yield _UNKNOWN
         return
     # What a call on the way launches itself may come behind the place that it leads to; a part of a site is no other.
     parts = [node] if is_call else list(subtree(node))
     yield from (_Step(each) for each in reversed(own[:at]) if each.node not in parts or not (is_call or each.waits))
+    if isinstance(place.statement, ast.While):  # a loop's test comes behind its body, but for the first pass
+        yield from (_Step(each, is_of_last_pass=True) for each in queue.of_body(function, place.statement))
+        yield _UNKNOWN
+        return
     for each in itertools.islice(place.outwards(), _FARTHEST):
         for statement in reversed(each.block[max(0, each.position - _FARTHEST) : each.position]):
             yield from (_Step(event) for event in reversed(queue.of_statement(function, statement)) if not event.leaves)

@@ -154,9 +154,10 @@ class Expressions:
         method = None if cls is None else self._model.method(cls, "__getitem__")
         if method is not None:
             yield from self._of_project(node, method)
-        index = self._value(node.slice)
-        if self._is_there(node.slice) and index.is_tensor and index.dtype == "bool":
-            yield self._event(node, waits=True)
+        for index in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
+            value = self._value(index)
+            if self._is_there(index) and value.is_tensor and value.dtype == "bool":
+                yield self._event(node, waits=True)
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -194,10 +195,14 @@ class Expressions:
     def _call(self, call: ast.Call) -> Iterator[Event]:
         """What the call itself does, once its arguments are there."""
         callee = self._value(call.func)
+        if self._value(call).kind in (Kind.DEVICE, Kind.DTYPE) or self._makes_batch(call):
+            return
         if callee.kind is Kind.LIBRARY:
             yield from self._of_library(call, callee.ref or "")
         elif callee.kind is Kind.MODULE:
             yield self._event(call, waits=False)
+            forward = None if callee.cls is None else self._model.method(callee.cls, "forward")
+            yield from () if forward is None else self._of_project(call, forward)
         elif callee.function is not None:
             yield from self._of_project(call, callee.function)
         elif isinstance(call.func, ast.Attribute):
@@ -205,8 +210,22 @@ class Expressions:
         elif callee.kind is Kind.CLASS and callee.cls is not None:
             made_by = self._model.method(callee.cls, "__init__")
             yield from () if made_by is None else self._of_project(call, made_by)
-        else:
+        elif not self._gets_host_copies(call):
             yield self._event(call, waits=False)
+
+    def _makes_batch(self, call: ast.Call) -> bool:
+        """`next(batches)`: whether it gives a batch that lies on the host."""
+        value = self._value(call)
+        is_next = isinstance(call.func, ast.Name) and call.func.id == "next"
+        return is_next and value.origin is not None and not value.device.on_accelerator
+
+    def _gets_host_copies(self, call: ast.Call) -> bool:
+        """`log(loss.cpu(), step)`: whether an unknown function gets copies on the host, which are no batch, alone."""
+        given = [self._value(each) for each in (*call.args, *(keyword.value for keyword in call.keywords))]
+        copies = [each for each in given if each.device is Device.CPU and each.holds_tensors and each.origin is None]
+        return bool(copies) and all(
+            each.device is Device.CPU or (each.kind in _QUIET_KINDS and not each.holds_tensors) for each in given
+        )
 
     def _of_library(self, call: ast.Call, ref: str) -> Iterator[Event]:
         root, _, name = ref.rpartition(".")
@@ -231,6 +250,7 @@ class Expressions:
                 and not ref.startswith("torch.distributed.")
                 and name in launches.SMALL_FUNCTIONS
             )
+            and not (root.partition(".")[0] != "torch" and self._gets_host_copies(call))
         ):
             yield self._event(call, waits=False)
 

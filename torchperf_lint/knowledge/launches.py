@@ -70,7 +70,7 @@ SMALL_FUNCTIONS = frozenset(
     "BoolTensor ByteTensor DoubleTensor FloatTensor Generator HalfTensor IntTensor LongTensor Size Tensor abs add all "
     "allclose amax amin any arange argmax argmin as_tensor asarray atleast_1d bitwise_and bitwise_not bitwise_or "
     "broadcast_to bucketize cat ceil chunk clamp clip clone concat concatenate cos count_nonzero cross cumprod cumsum "
-    "deg2rad detach device diag diagonal diff dim div dtype empty empty_like eq equal exp expand eye finfo flatten "
+    "deg2rad detach device diag diagonal diff dim div dot dtype empty empty_like eq equal exp expand eye finfo flatten "
     "flip floor from_numpy full full_like gather ge gt histc hstack iinfo index_select is_complex is_floating_point "
     "is_tensor isclose isfinite isinf isnan isneginf isposinf item le lerp linspace log log10 log1p log2 log_softmax "
     "logical_and logical_not logical_or logical_xor logsigmoid logspace logsumexp lt masked_fill max maximum mean "
@@ -78,7 +78,7 @@ SMALL_FUNCTIONS = frozenset(
     "numel one_hot ones ones_like outer pad permute pow prod rad2deg rand rand_like randint randn randn_like randperm "
     "ravel reciprocal relu remainder reshape roll round rsqrt scatter scatter_add select sigmoid sign sin softmax "
     "softplus split sqrt square squeeze stack std sub subtract sum swapaxes t take tan tanh tensor tile tolist "
-    "transpose tril triu trunc unbind unsqueeze var vector_norm view_as_complex view_as_real vstack where zeros "
+    "transpose tril triu trunc unbind unsqueeze var vdot vector_norm view_as_complex view_as_real vstack where zeros "
     "zeros_like".split()
 )
 """Functions of torch, and of its functional module, whose kernels are few and short: by their last names."""
