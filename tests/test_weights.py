@@ -108,6 +108,8 @@ def test_a_lowered_severity_has_its_reason_in_the_evidence() -> None:
 def test_an_option_that_is_off_is_named_where_its_default_stands() -> None:
     reasons = [each.because[-1] for each in lowered_in("off_by_default")]
     assert [(each.row, each.text.partition("`")[2].partition("`")[0]) for each in reasons] == [
+        (24, "k"),
+        (71, "k"),
         (10, "weight"),
         (10, "mode"),
         (10, "chosen"),

@@ -1,4 +1,4 @@
-"""Places that run only with an option of an object which is off by default, and which nothing in the project sets."""
+"""Places that run only with an option, of an object or of a call, which is off by default and which nothing sets."""
 
 from __future__ import annotations
 
@@ -7,19 +7,25 @@ import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.engine.findings import Because
+from torchperf_lint.model.syntax.arguments import given_for
+from torchperf_lint.model.syntax.names import last_name
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_lint.engine.same_pass import Link
     from torchperf_lint.model import Model
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 
 _MOST_STEPS = 6
 """Names and attributes that are followed from a test to the literal which decides it."""
 
 _FARTHEST = 20
 """Only so many blocks around a place, and statements before it in each, are searched for tests."""
+
+_CALLED_BY_OTHERS = frozenset({"__init__", "__call__", "forward"})
+"""Functions that calls reach without their names."""
 
 _ASKS = (ast.Compare, ast.BoolOp, ast.UnaryOp)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -45,17 +51,17 @@ class _Option(NamedTuple):
 
 
 class _Spot(NamedTuple):
-    """A function in its file's model, and the parameters that have their defaults in all its calls."""
+    """A function in its file's model, and what is known of its parameters."""
 
     model: Model
     function: FunctionInfo
-    left: Mapping[str, ast.Constant]
+    known: Mapping[str, _Option] = {}
 
 
 def off_by_default(way: Sequence[Link]) -> Because | None:
     """The default that keeps the place from running, in its function or in one of those that lead to it."""
     for link in way:
-        spot = _Spot(link.model, link.model.place_of(link.statement).function, {})
+        spot = _Spot(link.model, link.model.place_of(link.statement).function)
         for test, wanted in _tests(link):
             option = _truth(spot, test, _MOST_STEPS)
             if option is not None and option.default is not None and bool(option.value) is not wanted:
@@ -108,15 +114,16 @@ def _option(spot: _Spot, node: ast.expr, steps: int) -> _Option | None:
     literal = _literal(node)
     if literal is not None or steps <= 0:
         return literal
-    if isinstance(node, ast.Name) and node.id in spot.left:
-        default = spot.left[node.id]
-        return _Option(default.value, node.id, default, spot.function.path)
+    if isinstance(node, ast.Name) and (node.id in spot.known or node.id in spot.function.parameter_names):
+        return spot.known[node.id] if node.id in spot.known else _parameter(spot, node.id, steps)
     if isinstance(node, ast.Name):
         bound = spot.model.only_binding(spot.function, node.id)
         return None if bound is None else _option(spot, bound, steps - 1)
     if isinstance(node, ast.Attribute):
         is_own = isinstance(node.value, ast.Name) and node.value.id == spot.function.self_name
         return _attribute(spot, node.attr, steps - 1) if is_own else None
+    if isinstance(node, ast.Call):
+        return _answer(spot, node, steps - 1)
     return _truth(spot, node, steps - 1) if isinstance(node, _ASKS) else None
 
 
@@ -126,11 +133,85 @@ def _literal(node: ast.expr) -> _Option | None:
     return _Option(node.value) if isinstance(node, ast.Constant) else None
 
 
+def _parameter(spot: _Spot, name: str, steps: int) -> _Option | None:
+    """What all calls that are found give a parameter by default; without any, its own default.
+
+    A default None says nothing without calls: what the function is made for may be given there.
+    """
+    function, default = spot.function, spot.function.defaults.get(name)
+    applied = _applied(function)
+    if function.bound_names.count(name) != 1 or _is_rebound(function, name):
+        return None
+    if function.name in _CALLED_BY_OTHERS and not applied:
+        return None
+    own = None if default is None else _literal(default)
+    if own is not None:
+        own = own._replace(name=name, default=default, path=function.path)
+    found: list[_Option] = []
+    for record in applied or spot.model.callers(function):
+        given = _applied_to(function, record.call, name) if applied else given_for(function, record.call, name)
+        if given is not None and record.function is function and _mentions(given, name):
+            continue  # it only goes on with what it was given
+        there = _Spot(spot.model.home(record.function), record.function)
+        option = None if given is None else own if given is default else _option(there, given, steps - 1)
+        if option is None or (found and option.value != found[0].value):
+            return None
+        found.append(option)
+    if not found:
+        return None if own is None or own.value is None else own
+    return next((each for each in found if each.default is not None), found[0])
+
+
+def _applied(function: FunctionInfo) -> list[CallRecord]:
+    """The calls in its file that run the `forward(ctx, ...)` of an autograd function: `Sparsemax.apply(x, k)`."""
+    if function.name != "forward" or function.cls is None or "ctx" not in function.parameter_names[:2]:
+        return []
+    records = function.index.calls.get("apply", ())
+    return [
+        each
+        for each in records
+        if isinstance(each.call.func, ast.Attribute) and last_name(each.call.func.value) == function.cls.name
+    ]
+
+
+def _applied_to(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | None:
+    """What such a call gives for a parameter; None if it spreads arguments."""
+    if call.keywords or any(isinstance(each, ast.Starred) for each in call.args):
+        return None
+    names = function.parameter_names
+    place = names.index(name) - names.index("ctx") - 1
+    return call.args[place] if 0 <= place < len(call.args) else function.defaults.get(name)
+
+
+def _is_rebound(function: FunctionInfo, name: str) -> bool:
+    """Whether a function within it may set the name."""
+    return any(isinstance(each, ast.Nonlocal) and name in each.names for each in subtree(function.node))
+
+
+def _mentions(node: ast.expr, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in subtree(node))
+
+
+def _answer(spot: _Spot, call: ast.Call, steps: int) -> _Option | None:
+    """What a function of the project with one parameter says of an option: `exists(mask)`."""
+    asked = spot.model.value_in(spot.function, call.func).function
+    if asked is None or len(asked.parameter_names) != 1 or len(call.args) != 1 or call.keywords:
+        return None
+    answer = asked.body[0] if len(asked.body) == 1 else None
+    option = _option(spot, call.args[0], steps) if isinstance(answer, ast.Return) and answer.value else None
+    if option is None or not isinstance(answer, ast.Return) or answer.value is None:
+        return None
+    known = {asked.parameter_names[0]: option}
+    return _truth(_Spot(spot.model.home(asked), asked, known), answer.value, steps)
+
+
 def _attribute(spot: _Spot, name: str, steps: int) -> _Option | None:
     """What the constructor of the object's class stores there by default."""
     cls = spot.function.cls
     stored = None if cls is None else spot.model.home(cls).stored_by_default(cls, name)
     if stored is None:
         return None
-    found = _option(_Spot(spot.model.home(stored.init), stored.init, stored.left), stored.expression, steps)
+    init = stored.init
+    known = {each: _Option(default.value, each, default, init.path) for each, default in stored.left.items()}
+    found = _option(_Spot(spot.model.home(init), init, known), stored.expression, steps)
     return None if found is None or found.default is None else found
