@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.idioms.scripting import runs_as_script
 from torchperf_lint.idioms.sync.host_numbers import is_host_number
 from torchperf_lint.idioms.sync.indexing import Use, hot_subscripts, parts_of
 from torchperf_lint.idioms.sync.shown import is_part_shown
@@ -106,6 +107,8 @@ def _by_part(model: Model, indexed: Indexed) -> tuple[str, ast.expr, tuple[Becau
             if bound is None:
                 continue
             is_number = _is_device_number(value) and (isinstance(part, ast.Slice) or value.dtype != "bool")
+            if is_number and part is bound and runs_as_script(model, indexed.function):
+                continue  # TorchScript takes it as a tensor of indices
             if is_number or (isinstance(part, ast.Slice) and _has_one_element(model, indexed.function, bound, value)):
                 return "read", bound, value.because
             is_index = _is_sequence(held) and not isinstance(part, ast.Slice) and _is_on_device(value)
