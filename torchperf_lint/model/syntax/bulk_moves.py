@@ -5,17 +5,18 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.model.syntax.index import dotted, names_in
+from torchperf_lint.model.syntax.index import dotted, last_name, names_in
 from torchperf_lint.model.syntax.scope import names_bound_in
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from torchperf_lint.model.syntax.index import FunctionInfo
 
 _MOVERS = frozenset({"to", "cuda", "cpu"})
 _LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom)
+_TENSORS = frozenset({"Tensor", "FloatTensor", "LongTensor"})
 _COPIES = frozenset({"list", "tuple", "iter"})
 
 
@@ -35,6 +36,7 @@ class Move(NamedTuple):
     call: ast.Call
     walk: _Walk
     is_put_back: bool  # `holder[key] = value.to(device)`: moving a tensor gives a new one
+    of_tensors: bool = False  # where tests of types let tensors alone reach it
 
 
 def move_in(function: FunctionInfo, loop: ast.For | ast.AsyncFor) -> Move | None:
@@ -46,7 +48,7 @@ def _move_in(loop: ast.For | ast.AsyncFor) -> Move | None:
     walk = _walk(loop.iter, loop.target)
     if walk is None:
         return None
-    moves = [move for statement in loop.body for move in _moves(statement, walk)]
+    moves = list(_moves_in(loop.body, walk))
     if len(moves) != 1 or any(isinstance(node, _LEAVES) for each in loop.body for node in subtree(each)):
         return None
     bound = {name for statement in loop.body for name in names_bound_in(statement)}
@@ -55,18 +57,13 @@ def _move_in(loop: ast.For | ast.AsyncFor) -> Move | None:
     return None if bound & {walk.key, walk.value, *read} else moves[0]
 
 
-def is_move(function: FunctionInfo, statement: ast.stmt, loop: ast.stmt) -> bool:
-    """Whether the enclosing loop moves its items by this statement."""
+def paths_moved(function: FunctionInfo, statement: ast.stmt, parents: Sequence[ast.stmt]) -> Iterator[str]:
+    """The dotted paths whose items the statement moves, in a loop around it; `parents` are what is around it."""
+    loop = next((each for each in reversed(parents) if not isinstance(each, ast.If)), None)
     if not isinstance(loop, (ast.For, ast.AsyncFor)) or _call_of(statement) is None:
-        return False
+        return
     move = move_in(function, loop)
-    return move is not None and move.statement is statement
-
-
-def paths_moved(function: FunctionInfo, loop: ast.stmt) -> Iterator[str]:
-    """The dotted paths that such a loop changes."""
-    move = move_in(function, loop) if isinstance(loop, (ast.For, ast.AsyncFor)) else None
-    for holder in () if move is None else move.walk.holders:
+    for holder in move.walk.holders if move is not None and move.statement is statement else ():
         path = dotted(holder)
         if path is not None:
             yield path
@@ -98,14 +95,53 @@ def _walk(walked: ast.expr, target: ast.expr) -> _Walk | None:
     return None if dotted(walked) is None else _Walk((walked,), False, only, only)
 
 
+def _moves_in(block: list[ast.stmt], walk: _Walk) -> Iterator[Move]:
+    """The moves of the loop's current item in a block, where that is a tensor at least."""
+    for statement in block:
+        yield from _moves(statement, walk)
+        test = statement.test if isinstance(statement, ast.If) else None
+        if test is None or not isinstance(statement, ast.If):
+            continue
+        if _asks_for_tensor(test, walk):
+            yield from (each._replace(of_tensors=True) for each in _moves_in(statement.body, walk))
+        elif _asks_type(test, walk):
+            yield from (each._replace(of_tensors=True) for each in _moves_in(statement.orelse, walk))
+
+
+def _asks_for_tensor(test: ast.expr, walk: _Walk) -> bool:
+    """`isinstance(value, torch.Tensor)`, `torch.is_tensor(holder[key])`, `hasattr(value, "to")`."""
+    if not isinstance(test, ast.Call) or not test.args or not _is_item(test.args[0], walk):
+        return False
+    if _asks_type(test, walk):
+        types = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
+        return any(last_name(each) in _TENSORS for each in types)
+    asked = test.args[1] if len(test.args) == 2 else None
+    of_move = isinstance(asked, ast.Constant) and asked.value in _MOVERS
+    return last_name(test.func) == "is_tensor" or (last_name(test.func) == "hasattr" and of_move)
+
+
+def _asks_type(test: ast.expr, walk: _Walk) -> bool:
+    """`isinstance(value, dict)`."""
+    return (
+        isinstance(test, ast.Call)
+        and last_name(test.func) == "isinstance"
+        and len(test.args) == 2
+        and _is_item(test.args[0], walk)
+    )
+
+
+def _is_item(node: ast.expr, walk: _Walk) -> bool:
+    """The loop's current item, by its own name or as `holder[key]`."""
+    return (isinstance(node, ast.Name) and node.id == walk.value) or _is_entry(node, walk)
+
+
 def _moves(statement: ast.stmt, walk: _Walk) -> Iterator[Move]:
     """The statement, if it moves the loop's current item."""
     call = _call_of(statement)
     if call is None:
         return
     receiver = call.func.value  # type: ignore[attr-defined]
-    is_named = isinstance(receiver, ast.Name) and receiver.id == walk.value
-    if not is_named and not _is_entry(receiver, walk):
+    if not _is_item(receiver, walk):
         return
     if isinstance(statement, ast.Expr):
         yield Move(statement, call, walk, False)

@@ -24,6 +24,9 @@ _PLACE_NOTHING = frozenset(
 )
 """Names of contexts that are no devices."""
 
+_OF_MOVERS = frozenset("to cuda gpu device move transfer send put place".split())
+"""Words in the names of functions that move what they are given."""
+
 _MAKE_HOLDERS = frozenset({"list", "dict", "defaultdict", "OrderedDict"})
 _BUILTINS = frozenset(dir(builtins))
 
@@ -51,6 +54,13 @@ def blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
             yield block
     for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
         yield part.body
+
+
+def sent(call: ast.AST) -> Iterator[str]:
+    """The names in a call such as `batch_to_device(batch, device)` of what may be moved in place, by its name."""
+    words = (last_name(call.func) or "").lower().split("_") if isinstance(call, ast.Call) else ()
+    if isinstance(call, ast.Call) and not _OF_MOVERS.isdisjoint(words):
+        yield from (each.id for each in call.args if isinstance(each, ast.Name))
 
 
 def holders(block: list[ast.stmt]) -> Iterator[str]:

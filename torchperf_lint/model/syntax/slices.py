@@ -9,7 +9,16 @@ import operator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.syntax import bulk_moves
-from torchperf_lint.model.syntax.effects import FUNCTIONS, blocks, holders, may_place, narrowed_paths, own_parts, read
+from torchperf_lint.model.syntax.effects import (
+    FUNCTIONS,
+    blocks,
+    holders,
+    may_place,
+    narrowed_paths,
+    own_parts,
+    read,
+    sent,
+)
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.syntax.tree import COMPREHENSIONS, TakenApart, subtree
 
@@ -292,8 +301,9 @@ class Slices(TakenApart):
             for part in own_parts(statement):
                 read(part, reads, binds, self._own_holders)
             self._bind_names(statement, binds)
-            if parents and bulk_moves.is_move(self._function, statement, parents[-1]):
-                binds.update(bulk_moves.paths_moved(self._function, parents[-1]))
+            binds.update(bulk_moves.paths_moved(self._function, statement, parents))
+            if isinstance(statement, ast.Expr):
+                binds.update(sent(statement.value))
             narrows = narrowed_paths(statement.test) if isinstance(statement, ast.If) else ()
             self._block_of[statement] = id(block)
             self._effects[statement] = _Effect(parents, frozenset(reads), frozenset(binds), narrows)

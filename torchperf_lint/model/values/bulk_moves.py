@@ -48,6 +48,8 @@ def note_moved(frame: Frame, moved: Env, env: Env) -> None:
 def _moved_one(evaluator: ExpressionValues, move: Move, env: Env, key: object, thing: Value) -> Value:
     if not move.is_put_back and thing.kind not in _MOVED_IN_PLACE:
         return thing
+    if move.of_tensors and not thing.holds_tensors and thing.kind is not Kind.UNKNOWN:
+        return thing
     inner, walk = env.copy(), move.walk
     receiver = move.call.func.value  # type: ignore[attr-defined]
     if walk.key is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.knowledge.containers import GROW
 from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, container, join, join_all
+from torchperf_lint.model.syntax.effects import sent
 from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.model.syntax.slices import slices_of
 from torchperf_lint.model.values import records
@@ -37,11 +38,14 @@ def fill(
     keywords: dict[str, Value],
     env: Env,
 ) -> None:
-    """Update the lists and dicts that a function of the program fills when they are passed to it."""
-    slices = slices_of(evaluator.frame.function)
+    """Update the lists and dicts that a function of the program fills when they are passed to it.
+
+    Or whose items it moves: those of a batch, too.
+    """
+    slices, moved_perhaps = slices_of(evaluator.frame.function), set(sent(node))
     names = [argument.id if isinstance(argument, ast.Name) else "" for argument in node.args]
-    paths = [name if slices.may_be_filled(name) else "" for name in names]
-    if not any(env.get(path, UNKNOWN).kind is Kind.CONTAINER for path in paths):
+    paths = [name if slices.may_be_filled(name) or name in moved_perhaps else "" for name in names]
+    if not any(env.get(path, UNKNOWN).kind in (Kind.CONTAINER, Kind.PYTREE) for path in paths):
         return
     function = callee.function
     assert function is not None

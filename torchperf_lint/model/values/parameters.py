@@ -465,11 +465,14 @@ def bind(inference: ValueQuestions, function: FunctionInfo, arguments: list[Valu
     return {**env, **_collected(function, arguments, keywords, [])}
 
 
+_HOLD = (Kind.CONTAINER, Kind.PYTREE)
+
+
 def put_into(frame: Frame, bound: Env) -> Iterator[tuple[str, Value]]:
-    """The parameters whose lists and dicts the function has filled; not those that it rebinds."""
+    """The parameters whose lists and dicts the function has filled, or whose items it moved; not those it rebinds."""
     named = frame.function.parameter_names
     rebound = set(named).intersection(frame.function.index.bound_names(frame.function)[len(named) :])
     for name, before in bound.items():
         after = frame.env.get(name, before)
-        if before.kind is after.kind is Kind.CONTAINER and after != before and name not in rebound:
+        if before.kind is after.kind and before.kind in _HOLD and after != before and name not in rebound:
             yield name, after
