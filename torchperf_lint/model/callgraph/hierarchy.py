@@ -14,7 +14,8 @@ from torchperf_lint.knowledge.common_names import COMMON_METHODS, DELEGATED_STEP
 from torchperf_lint.model.domain.values import Device, Kind, Registry
 from torchperf_lint.model.project.exports import LibraryName
 from torchperf_lint.model.syntax.class_names import is_named_like
-from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ProjectQuestions, ValueQuestions
@@ -39,7 +40,7 @@ def may_mean(inference: ValueQuestions, record: CallRecord, function: FunctionIn
         return receiver.created is None and _overridden(inference, receiver, function) is not None
     if topmost(inference, function, record.function, func.value) is None:
         return False
-    if not _is_open(inference, receiver, cls):
+    if not _is_open(inference, receiver, cls) and not _hands_on(inference, receiver, function.name):
         return False
     return not _is_of_library(program, func.value, record)
 
@@ -192,6 +193,18 @@ def _is_open(inference: ValueQuestions, receiver: Value, cls: ClassInfo) -> bool
     if receiver.kind is Kind.MODULE:
         return inference.instance(cls).kind is Kind.MODULE
     return receiver.kind is Kind.UNKNOWN and receiver.device is Device.UNKNOWN and not receiver.ref
+
+
+def _hands_on(inference: ValueQuestions, receiver: Value, name: str) -> bool:
+    """Whether its class lacks the method and gives that of other objects, by `getattr(each, name)` in `__getattr__`."""
+    if receiver.cls is None or inference.method(receiver.cls, name) is not None:
+        return False
+    instead = inference.method(receiver.cls, "__getattr__")
+    if instead is None or len(instead.parameter_names) != 2:
+        return False
+    asked = instead.parameter_names[1]
+    calls = (each for each in subtree(instead.node) if isinstance(each, ast.Call) and last_name(each.func) == "getattr")
+    return any(len(each.args) > 1 and last_name(each.args[1]) == asked for each in calls)
 
 
 def _is_open_attribute(inference: ValueQuestions, receiver: Value) -> bool:
