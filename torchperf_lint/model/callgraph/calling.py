@@ -7,7 +7,7 @@ import builtins
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import hooks
-from torchperf_lint.knowledge.common_names import DELEGATED_STEPS, TENSOR_METHODS
+from torchperf_lint.knowledge.common_names import TENSOR_METHODS
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import class_unions, constructors, hierarchy
 from torchperf_lint.model.domain.flows import Flow, Handing
@@ -227,17 +227,15 @@ def grade(inference: ValueQuestions, record: CallRecord, function: FunctionInfo)
     return Grade.BY_HIERARCHY if hierarchy.may_mean(inference, record, function) else Grade.BY_NAME
 
 
-def delegating_callers(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
-    """The steps of other objects that hand their batch on to this one, by class hierarchy alone."""
-    if function.cls is None or function.name not in DELEGATED_STEPS:
+def likely_callers(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
+    """The calls that reach the method by class hierarchy alone: of steps that delegate, of trainers with callbacks."""
+    if function.cls is None:
         return []
     possible = possible_callers(inference, function)
     return [
         each
         for each in possible
-        if each.function is not function
-        and each.function.name == function.name
-        and grade(inference, each, function) is Grade.BY_HIERARCHY
+        if each.function is not function and grade(inference, each, function) is Grade.BY_HIERARCHY
     ]
 
 

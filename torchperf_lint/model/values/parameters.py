@@ -252,7 +252,7 @@ def _from_calls(inference: ValueQuestions, function: FunctionInfo, wanted: set[s
     records: list[CallRecord] = []
     # What joins them has the evidence of the first: that is to be training, where an evaluation calls as well.
     callers = inference.callers(function)
-    likely = [] if callers else calling.delegating_callers(inference, function)
+    likely = [] if callers else calling.likely_callers(inference, function)
     for record in sorted(callers or likely, key=lambda each: names_evaluation(each.function.name)):
         if record.function is function:
             continue
