@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 _AS_DICT = frozenset({"vars", "asdict", "to_dict", "as_dict", "model_dump"})
 _WRITE_ROWS = ("writerow", "writerows")
+_SETTLES = frozenset({"item", "detach", "double", "reshape"})
+_TYPE_TESTS = frozenset({"isinstance", "is_tensor", "hasattr"})
 _MAY_HOLD = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr, ast.Attribute, ast.Tuple, ast.keyword)
 
 
 def is_meter(value: Value, name: str) -> bool:
     """Whether a value is an average meter: its class stores a sum and a count, or meters; else by the names."""
     if value.cls is not None:
-        kept = set(value.cls.attributes)
-        return {"sum", "count"} <= kept or {"total", "count"} <= kept or "meters" in kept
+        return keeps_average(value.cls)
     named = (value.ref or "").rpartition(".")[2]
     return named in conventions.METER_CLASSES or name.lower().endswith(("meter", "metric_logger"))
 
@@ -92,10 +93,53 @@ def only_adds_up(model: Model, value: Value, method: str, parameter: int | str) 
     return _Walk(model, cls).passes(function, {parameter})
 
 
+def only_adds_up_once_read(model: Model, function: FunctionInfo, reading: ast.stmt) -> str | None:
+    """The parameter that a meter's method reads by a statement, `value = value.item()`, and then only adds up.
+
+    The statement may stand under a test of the parameter's type; None for anything else.
+    """
+    name = _rebound(reading)
+    if function.cls is None or name not in function.parameter_names or not keeps_average(function.cls):
+        return None
+    return name if _Walk(model, function.cls, reading).passes(function, {name}) else None
+
+
+def keeps_average(cls: ClassInfo) -> bool:
+    """Whether a class stores a sum and a count, or meters."""
+    kept = set(cls.attributes)
+    return {"sum", "count"} <= kept or {"total", "count"} <= kept or "meters" in kept
+
+
+def _rebound(statement: ast.AST) -> str:
+    """The name in `value = value.item()`, `value = value.detach().double()`; empty for anything else."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return ""
+    target, made = statement.targets[0], statement.value
+    while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in _SETTLES:
+        made = made.func.value
+    is_same = isinstance(target, ast.Name) and isinstance(made, ast.Name) and target.id == made.id
+    return target.id if is_same and isinstance(target, ast.Name) and made is not statement.value else ""
+
+
+def _settles(node: ast.AST, reading: ast.stmt | None) -> bool:
+    """Whether a statement only makes a tensor of its parameter one that can be added, perhaps under a test of types.
+
+    What reads it is the one `reading` alone.
+    """
+    if isinstance(node, ast.If):
+        test, body = node.test, node.body
+        asks = isinstance(test, ast.Call) and last_name(test.func) in _TYPE_TESTS and len(body) == 1
+        return asks and not node.orelse and _settles(body[0], reading)
+    reads = any(isinstance(each, ast.Attribute) and each.attr == "item" for each in subtree(node))
+    return bool(_rebound(node)) and (not reads or node is reading)
+
+
 class _Walk:
     """A traversal of one method and the methods of its class that it calls."""
 
-    def __init__(self, model: Model, cls: ClassInfo) -> None:
+    def __init__(self, model: Model, cls: ClassInfo, reading: ast.stmt | None = None) -> None:
+        """`reading` is the statement that reads the parameter, which does not count."""
+        self._reading = reading
         self._model = model
         self._cls = cls
         self._stored: set[str] = set()  # attributes that store the argument
@@ -113,7 +157,10 @@ class _Walk:
         self._follow(function, given)
         if self._is_shared(function, given):
             return False
+        settling = {part for each in function.statements if _settles(each, self._reading) for part in subtree(each)}
         for node in function.nodes:
+            if node in settling:
+                continue
             held = [child for child in children(node) if self._holds(child, function, given)]
             if held and not self._may_hold(node, held, function):
                 return False

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
+from torchperf_lint.idioms.metrics import meters
 from torchperf_lint.idioms.sync.destinations import goes_to
 from torchperf_lint.knowledge.torch_api import TAKES_SIZES
 from torchperf_lint.model.handles import last_name, names_in
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model
     from torchperf_lint.model.handles import FunctionInfo
 
+_FED = "whatever reads the meter takes a tensor, and the device has float64"
 _UNWRITTEN = "nothing writes to the tensor in place before it is read"
 
 _FILLS = frozenset({"full", "new_full"})
@@ -72,7 +74,7 @@ def read_where_needed(model: Model, read: HostRead) -> Fix | NoFix:
     uses = model.uses(name, read.site, read.hot_path)
     loads = uses.of("load")
     if read.hot_path.loop is None:
-        return NoFix.LOOP_ELSEWHERE
+        return _fed_as_tensor(model, read)
     if not uses.local or len(uses.of("store")) != 1 or uses.of("augment", "delete"):
         return NoFix.USED_OTHERWISE
     if not loads or any(use.nested or use.formatted_with_name for use in loads):
@@ -87,6 +89,18 @@ def read_where_needed(model: Model, read: HostRead) -> Fix | NoFix:
     )
     title = "read the value only where it is used"
     return NoFix.NO_ROOM if changed is None else Fix(title, Safety.UNSAFE, changed, _UNWRITTEN)
+
+
+def _fed_as_tensor(model: Model, read: HostRead) -> Fix | NoFix:
+    """`value = value.detach().double()` for `value = value.item()` in a meter, which adds it up: as Python does."""
+    function, statement = model.function_of(read.site), model.statement_of(read.site.node)
+    if read.reader != "item" or meters.only_adds_up_once_read(model, function, statement) is None:
+        return NoFix.LOOP_ELSEWHERE
+    plain = "" if model.value(read.tensor).scalar else ".reshape(())"
+    new = f"{edits.postfix(read.site.tree, read.tensor)}.detach().double(){plain}"
+    edit = edits.replace(read.site.tree, read.site.node, new)
+    grade = Safety.SHOWN if meters.readers_take_numbers_alone(model) else Safety.UNSAFE
+    return NoFix.NO_ROOM if edit is None else Fix("let the meter add up tensors", grade, (edit,), _FED)
 
 
 def _reading(reader: str, name: str) -> str:
