@@ -59,9 +59,13 @@ class _Spot(NamedTuple):
 
 
 def off_by_default(way: Sequence[Link]) -> Because | None:
-    """The default that keeps the place from running, in its function or in one of those that lead to it."""
+    """The default that keeps the place from running, in its function or in those that alone lead to it."""
+    below: FunctionInfo | None = None
     for link in way:
-        spot = _Spot(link.model, link.model.place_of(link.statement).function)
+        if below is not None and any(each.call is not link.node for each in link.model.callers(below)):
+            return None
+        below = link.model.place_of(link.statement).function
+        spot = _Spot(link.model, below)
         for test, wanted in _tests(link):
             option = _truth(spot, test, _MOST_STEPS)
             if option is not None and option.default is not None and bool(option.value) is not wanted:
