@@ -99,7 +99,12 @@ def _is_dtype(node: ast.expr, value: Value) -> bool:
 
 
 def inside_module(owner: Value, value: Value) -> Value:
-    """An attribute of a module: submodules, parameters and metrics live on the module's device."""
+    """An attribute of a module: submodules, parameters and metrics live on the module's device.
+
+    The tensors of another object that has been moved as a whole live there, too.
+    """
+    if owner.kind is Kind.INSTANCE and owner.device.on_accelerator and value.holds_tensors:
+        return value._replace(device=owner.device, because=owner.because, origin=None)
     if owner.kind in (Kind.MODULE, Kind.METRIC) and value.device is Device.UNKNOWN:
         is_parameter = value.kind is Kind.TENSOR and value.ref == "torch.nn.Parameter"
         if is_parameter or value.kind in (Kind.MODULE, Kind.METRIC):

@@ -204,7 +204,7 @@ class Evaluator:
                 Device.LIKELY,
                 because=(ByName(*self.because(node, f"`{name}` names the device the program picks")),),
             )
-        if kind is Kind.UNKNOWN and base.device.on_accelerator:
+        if kind in (Kind.UNKNOWN, Kind.INSTANCE) and base.device.on_accelerator:
             # Attributes of something that was moved to the device live there too, whatever their kind.
             if name == "shape":
                 return tensor_attribute(base, name)

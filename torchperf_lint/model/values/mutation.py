@@ -11,7 +11,7 @@ from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, container, 
 from torchperf_lint.model.syntax.effects import sent
 from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.model.syntax.slices import slices_of
-from torchperf_lint.model.values import records
+from torchperf_lint.model.values import own_movers, records
 from torchperf_lint.model.values.binding import added_to, hold, subscript_path
 from torchperf_lint.model.values.devices import moved
 from torchperf_lint.model.values.tensors import element_of, element_of_mapping
@@ -72,6 +72,11 @@ def mutate(
         callee = evaluator.frame.values.get(node.func, UNKNOWN)
         held = records.after_method(node, env[path], callee.function, arguments, keywords)
         env[path] = held
+    if receiver.kind is Kind.INSTANCE and path in env:
+        callee = evaluator.frame.values.get(node.func, UNKNOWN)
+        if callee.function is not None and own_movers.changes_itself(callee.function):
+            there = own_movers.result(evaluator.inference, callee.function, [receiver, *arguments], keywords)
+            env[path] = there if there != UNKNOWN else env[path]
     if receiver.kind in (Kind.MODULE, Kind.METRIC) and name in _MOVES:
         hold(evaluator.frame, path, moved(node, receiver, name, arguments, keywords), env)
     elif receiver.holds_tensors and name in torch_api.RESHAPE_IN_PLACE:

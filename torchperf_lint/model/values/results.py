@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Unproven
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, container, join_all
-from torchperf_lint.model.values import tree_movers
+from torchperf_lint.model.values import own_movers, tree_movers
 from torchperf_lint.model.values.annotations import annotated
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ def beyond(
     inference: ValueQuestions, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], shown: Value
 ) -> Value:
     """What a call returns, where the function's body shows only this much."""
+    there = own_movers.result(inference, function, arguments, keywords)
+    if there != UNKNOWN:
+        return there
     if shown.device is not Device.UNKNOWN or shown.kind not in (Kind.UNKNOWN, Kind.PYTREE, Kind.CONTAINER):
         return shown
     if shown.kind is not Kind.CONTAINER:
