@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.idioms.sync.reads import HostRead
-    from torchperf_lint.model import Model
+    from torchperf_lint.model import HotPath, Model
     from torchperf_lint.model.handles import NameUses
 
 _ASSUMES_ORDER = "no other copy, stream or event needs this wait"
@@ -47,7 +48,7 @@ def item_accumulation(model: Model) -> Iterator[Finding]:
     for read in hot_reads(model):
         if read.role not in (Sink.ACCUMULATED, Sink.COLLECTED):
             continue
-        collected = read.role is Sink.COLLECTED
+        collected = read.role is Sink.COLLECTED or _adds_a_list(read)
         name = read.sink.removesuffix(".append")
         defer = _defer_list if collected else _defer_sum
         fix = read.unfixed or _without_wait(model, judged_at(model, read.site, defer(model, read, name)))
@@ -77,6 +78,9 @@ def _use(model: Model, read: HostRead, name: str) -> str:
         return f" to be {read.role.value.replace('a running sum', f'`{name}`').replace('a list', f'`{name}`')}"
     now_and_then = model.uses(name, read.site, read.hot_path).is_read_now_and_then
     return f", though `{name}` is needed only {'now and then' if now_and_then else 'later'}"
+
+
+_MANY = "the device has room for a number of each step of all the loops"
 
 
 # -- sums -----------------------------------------------------------------------------------------------------------
@@ -198,27 +202,50 @@ def _is_alike(model: Model, read: HostRead) -> bool:
 def _defer_list(model: Model, read: HostRead, name: str) -> Fix | NoFix:
     """Collect the tensors and copy them to the host at once after the loop."""
     append = read.parent
-    if not isinstance(append, cst.Call):
+    if not isinstance(append, cst.Call) and not _adds_a_list(read):
         return NoFix.FORM
     hindrance = _hindrance(model, read, name)
     if hindrance is not None:
         return hindrance
-    if len(append.args) != 1 or append.args[0].value is not read.site.node:
+    if isinstance(append, cst.Call) and (len(append.args) != 1 or append.args[0].value is not read.site.node):
         return NoFix.COMPUTED_WITH
     if not _gives_the_same(model, read) or not _is_alike(model, read):
         return NoFix.DTYPE_UNKNOWN
     torch = model.name_of("torch", read.site)
     if torch is None:
         return NoFix.NO_ROOM
-    if not surroundings.only_filled(model, model.uses(name, read.site, read.hot_path)):
+    filled = _filled_in(model, read, name)
+    if filled is None:
         return NoFix.USED_OTHERWISE
     kept = ".detach()" if is_fresh(model, read) else ".detach().clone()"
     changed = edits.together(
         edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + kept),
-        placing.after(model, read.hot_path, f"{name} = {torch}.stack({name}).flatten().tolist() if {name} else []"),
+        placing.after(model, filled, f"{name} = {torch}.stack({name}).flatten().tolist() if {name} else []"),
     )
     title = "collect on the device, read once after the loop"
-    return NoFix.NO_ROOM if changed is None else Fix(title, Safety.SAFE, changed)
+    if changed is None:
+        return NoFix.NO_ROOM
+    return Fix(title, Safety.SAFE, changed) if filled is read.hot_path else Fix(title, Safety.UNSAFE, changed, _MANY)
+
+
+def _adds_a_list(read: HostRead) -> bool:
+    """`rates += [x.item()]`, which is `rates.append(x.item())`."""
+    added = read.parent.value if isinstance(read.parent, cst.AugAssign) else None
+    is_only = isinstance(added, cst.List) and len(added.elements) == 1
+    return is_only and isinstance(added, cst.List) and added.elements[0].value is read.site.node
+
+
+def _filled_in(model: Model, read: HostRead, name: str) -> HotPath | None:
+    """The loop, or the nearest one around it in the function, that alone fills the list, as the loop of a hot path."""
+    path, loop = read.hot_path, read.hot_path.loop
+    while loop is not None:
+        uses = model.uses(name, read.site, path)
+        if surroundings.only_filled(model, uses):
+            return path if surroundings.ends_plainly(model, path, uses) else None
+        around = (each.parent for each in model.place_of(loop).outwards())
+        loop = next((each for each in around if isinstance(each, (ast.For, ast.AsyncFor, ast.While))), None)
+        path = path._replace(loop=loop)
+    return None
 
 
 def _gives_the_same(model: Model, read: HostRead) -> bool:
