@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _MOST_STEPS = 6
 """Names and attributes that are followed from a test to the literal which decides it."""
 
+_MOST_CALLS = 20
+"""Calls of one function that are looked at."""
+
 _FARTHEST = 20
 """Only so many blocks around a place, and statements before it in each, are searched for tests."""
 
@@ -142,20 +145,26 @@ def _parameter(spot: _Spot, name: str, steps: int) -> _Option | None:
 
     A default None says nothing without calls: what the function is made for may be given there.
     """
+    function = spot.function
+    return spot.model.remember(("option", function, name, steps), lambda: _given_by_calls(spot, name, steps))
+
+
+def _given_by_calls(spot: _Spot, name: str, steps: int) -> _Option | None:
     function, default = spot.function, spot.function.defaults.get(name)
-    applied = _applied(function)
-    if function.bound_names.count(name) != 1 or _is_rebound(function, name):
+    applied = _applied(spot.model, function)
+    records = applied or spot.model.possible_callers(function)
+    if function.bound_names.count(name) != 1 or _is_rebound(function, name) or len(records) > _MOST_CALLS:
         return None
-    if function.name in _CALLED_BY_OTHERS and not applied:
+    if not applied and (function.name in _CALLED_BY_OTHERS or _is_handed_over(spot.model, function)):
         return None
     own = None if default is None else _literal(default)
     if own is not None:
         own = own._replace(name=name, default=default, path=function.path)
     found: list[_Option] = []
-    for record in applied or spot.model.callers(function):
+    for record in records:
         given = _applied_to(function, record.call, name) if applied else given_for(function, record.call, name)
-        if given is not None and record.function is function and _mentions(given, name):
-            continue  # it only goes on with what it was given
+        if given is not None and record.function is function and _goes_on(given, name, own):
+            continue
         there = _Spot(spot.model.home(record.function), record.function)
         option = None if given is None else own if given is default else _option(there, given, steps - 1)
         if option is None or (found and option.value != found[0].value):
@@ -166,16 +175,28 @@ def _parameter(spot: _Spot, name: str, steps: int) -> _Option | None:
     return next((each for each in found if each.default is not None), found[0])
 
 
-def _applied(function: FunctionInfo) -> list[CallRecord]:
-    """The calls in its file that run the `forward(ctx, ...)` of an autograd function: `Sparsemax.apply(x, k)`."""
+def _applied(model: Model, function: FunctionInfo) -> list[CallRecord]:
+    """The calls around that run the `forward(ctx, ...)` of an autograd function: `Sparsemax.apply(x, k)`.
+
+    None where `Sparsemax.apply` is a value, too, which may be called by any name.
+    """
     if function.name != "forward" or function.cls is None or "ctx" not in function.parameter_names[:2]:
         return []
-    records = function.index.calls.get("apply", ())
-    return [
+    records = [
         each
-        for each in records
+        for near in model.with_neighbours
+        for each in near.calls_named("apply")
         if isinstance(each.call.func, ast.Attribute) and last_name(each.call.func.value) == function.cls.name
     ]
+    called = [each.call.func for each in records]
+    taken = (
+        node
+        for near in model.with_neighbours
+        for where in near.functions
+        for node in where.nodes
+        if isinstance(node, ast.Attribute) and node.attr == "apply" and last_name(node.value) == function.cls.name
+    )
+    return [] if any(node not in called for node in taken) else records
 
 
 def _applied_to(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | None:
@@ -192,8 +213,15 @@ def _is_rebound(function: FunctionInfo, name: str) -> bool:
     return any(isinstance(each, ast.Nonlocal) and name in each.names for each in subtree(function.node))
 
 
-def _mentions(node: ast.expr, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in subtree(node))
+def _goes_on(given: ast.expr, name: str, own: _Option | None) -> bool:
+    """Whether a function that calls itself hands on what it was given; with None nothing is reckoned."""
+    names = [each.id for each in subtree(given) if isinstance(each, ast.Name)]
+    return name in names and (isinstance(given, ast.Name) or (own is not None and own.value is None))
+
+
+def _is_handed_over(model: Model, function: FunctionInfo) -> bool:
+    """Whether a framework calls the function, or another one that gets it as an argument."""
+    return model.contract(function) is not None or bool(model.given_away(function))
 
 
 def _answer(spot: _Spot, call: ast.Call, steps: int) -> _Option | None:

@@ -91,10 +91,16 @@ def _before(link: Link, first: Link, *, through_loops: bool) -> Iterator[_Step]:
     # What a call on the way launches itself may come behind the place that it leads to; a part of a site is no other.
     parts = [node] if is_call else list(subtree(node))
     yield from (_Step(each) for each in reversed(own[:at]) if each.node not in parts or not (is_call or each.waits))
-    if isinstance(place.statement, ast.While):  # a loop's test comes behind its body, but for the first pass
-        yield from (_Step(each, is_of_last_pass=True) for each in queue.of_body(function, place.statement))
-        yield _UNKNOWN
-        return
+    outside = _before_statement(queue, function, place, through_loops=through_loops)
+    if isinstance(place.statement, ast.While):  # its test comes behind its body, and once behind what stands before it
+        last = next((each for each in outside if not _is_passed(each.event, past_uploads=through_loops)), _UNKNOWN)
+        body = (_Step(each, is_of_last_pass=True) for each in queue.of_body(function, place.statement))
+        outside = itertools.chain(body, [_UNKNOWN]) if last.event.waits else iter([_UNKNOWN])
+    yield from outside
+
+
+def _before_statement(queue: Queue, function: FunctionInfo, place: Place, *, through_loops: bool) -> Iterator[_Step]:
+    """The events before the statement at a place, the last one first."""
     for each in itertools.islice(place.outwards(), _FARTHEST):
         for statement in reversed(each.block[max(0, each.position - _FARTHEST) : each.position]):
             yield from (_Step(event) for event in reversed(queue.of_statement(function, statement)) if not event.leaves)

@@ -26,6 +26,10 @@ _OF_TENSORS = frozenset(
 """Methods that tensors have, which launch little work."""
 _PROPERTIES = frozenset({"property", "cached_property"})
 _OF_DICTS = frozenset({"items", "keys", "values"})
+_SHOWS = ("log", "print", "report", "record", "write", "show", "display", "track")
+"""Parts of the names of functions that show or keep what they get."""
+_WRAPS = ("register_forward_hook", "DataParallel", "DistributedDataParallel")
+"""What runs more than a module's own `forward`."""
 _HOST_DATA = (Kind.NUMBER, Kind.STRING, Kind.NUMPY, Kind.CONTAINER)
 
 
@@ -201,7 +205,8 @@ class Expressions:
             yield from self._of_library(call, callee.ref or "")
         elif callee.kind is Kind.MODULE:
             yield self._event(call, waits=False)
-            forward = None if callee.cls is None else self._model.method(callee.cls, "forward")
+            is_wrapped = self._model.code.calls(*_WRAPS)
+            forward = None if callee.cls is None or is_wrapped else self._model.method(callee.cls, "forward")
             yield from () if forward is None else self._of_project(call, forward)
         elif callee.function is not None:
             yield from self._of_project(call, callee.function)
@@ -215,12 +220,14 @@ class Expressions:
 
     def _makes_batch(self, call: ast.Call) -> bool:
         """`next(batches)`: whether it gives a batch that lies on the host."""
-        value = self._value(call)
-        is_next = isinstance(call.func, ast.Name) and call.func.id == "next"
-        return is_next and value.origin is not None and not value.device.on_accelerator
+        is_next = isinstance(call.func, ast.Name) and call.func.id == "next" and len(call.args) == 1
+        taken = self._value(call.args[0]) if is_next else UNKNOWN
+        return taken.kind is Kind.LOADER and taken.cls is None
 
     def _gets_host_copies(self, call: ast.Call) -> bool:
-        """`log(loss.cpu(), step)`: whether an unknown function gets copies on the host, which are no batch, alone."""
+        """`log(loss.cpu(), step)`: whether a function that shows things by its name gets copies on the host alone."""
+        if not any(word in (last_name(call.func) or "").lower() for word in _SHOWS):
+            return False
         given = [self._value(each) for each in (*call.args, *(keyword.value for keyword in call.keywords))]
         copies = [each for each in given if each.device is Device.CPU and each.holds_tensors and each.origin is None]
         return bool(copies) and all(

@@ -64,7 +64,9 @@ def is_scripted(model: Model, function: FunctionInfo) -> bool:
 
 def runs_as_script(model: Model, function: FunctionInfo) -> bool:
     """Whether the function never runs as Python: `torch.jit.script` decorates it."""
-    return any(last_name(each) == "script" or _is_script(model, function, each) for each in function.decorators)
+    return any(
+        (dotted(each) or "").endswith("jit.script") or _is_script(model, function, each) for each in function.decorators
+    )
 
 
 def judged(model: Model, function: FunctionInfo, fix: Fix | NoFix) -> Fix | NoFix:

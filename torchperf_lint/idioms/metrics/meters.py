@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.idioms.arguments import passed
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import last_name, names_in
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchperf_lint.model import Model, Value
     from torchperf_lint.model.handles import ClassInfo, FunctionInfo
 
@@ -18,7 +21,7 @@ _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 _AS_DICT = frozenset({"vars", "asdict", "to_dict", "as_dict", "model_dump"})
 _WRITE_ROWS = ("writerow", "writerows")
 _SETTLES = frozenset({"item", "detach", "double", "reshape"})
-_TYPE_TESTS = frozenset({"isinstance", "is_tensor", "hasattr"})
+_MAY_KEEP = (ast.Assign, ast.AnnAssign, ast.Return, ast.Tuple, ast.List, ast.Call, ast.Dict)
 _MAY_HOLD = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr, ast.Attribute, ast.Tuple, ast.keyword)
 
 
@@ -104,6 +107,14 @@ def only_adds_up_once_read(model: Model, function: FunctionInfo, reading: ast.st
     return name if _Walk(model, function.cls, reading).passes(function, {name}) else None
 
 
+def given(model: Model, function: FunctionInfo, name: str) -> Iterator[Value]:
+    """What the calls of a meter's method give for its parameter, as far as they are known."""
+    for record in model.callers(function):
+        expression = passed(record.call, function, name)
+        if expression is not None:
+            yield model.home(record.function).value_in(record.function, expression)
+
+
 def keeps_average(cls: ClassInfo) -> bool:
     """Whether a class stores a sum and a count, or meters."""
     kept = set(cls.attributes)
@@ -127,11 +138,19 @@ def _settles(node: ast.AST, reading: ast.stmt | None) -> bool:
     What reads it is the one `reading` alone.
     """
     if isinstance(node, ast.If):
-        test, body = node.test, node.body
-        asks = isinstance(test, ast.Call) and last_name(test.func) in _TYPE_TESTS and len(body) == 1
-        return asks and not node.orelse and _settles(body[0], reading)
+        return (
+            _asks_for_tensor(node.test) and len(node.body) == 1 and not node.orelse and _settles(node.body[0], reading)
+        )
     reads = any(isinstance(each, ast.Attribute) and each.attr == "item" for each in subtree(node))
     return bool(_rebound(node)) and (not reads or node is reading)
+
+
+def _asks_for_tensor(test: ast.expr) -> bool:
+    """`isinstance(value, torch.Tensor)`, `torch.is_tensor(value)`."""
+    if not isinstance(test, ast.Call):
+        return False
+    is_instance = last_name(test.func) == "isinstance" and len(test.args) == 2 and last_name(test.args[1]) == "Tensor"
+    return is_instance or last_name(test.func) == "is_tensor"
 
 
 class _Walk:
@@ -143,6 +162,7 @@ class _Walk:
         self._model = model
         self._cls = cls
         self._stored: set[str] = set()  # attributes that store the argument
+        self._settled = False  # a statement makes a tensor of it that may be any
 
     def passes(self, function: FunctionInfo, given: set[str]) -> bool:
         """Whether every use of the argument is harmless; repeated until no further attribute stores it."""
@@ -151,13 +171,14 @@ class _Walk:
             if not self._method_passes(function, given, {function}):
                 return False
             if len(self._stored) == known:
-                return True
+                return not self._settled or self._adds_to_numbers()
 
     def _method_passes(self, function: FunctionInfo, given: set[str], seen: set[FunctionInfo]) -> bool:
         self._follow(function, given)
         if self._is_shared(function, given):
             return False
         settling = {part for each in function.statements if _settles(each, self._reading) for part in subtree(each)}
+        self._settled = self._settled or bool(settling)
         for node in function.nodes:
             if node in settling:
                 continue
@@ -171,6 +192,26 @@ class _Walk:
                 seen.add(called)
                 if not self._method_passes(called, set(called.parameter_names[1:]), seen):
                     return False
+        return True
+
+    def _adds_to_numbers(self) -> bool:
+        """Whether what it is added to in place begins as a literal number, and no method keeps that object as it is.
+
+        `self.before = self.sum` keeps a number, but a tensor goes on changing.
+        """
+        methods = [each for owner in self._model.lineage(self._cls) for each in owner.methods.values()]
+        nodes = [(each, node) for each in methods for node in each.nodes]
+        grown = {last_name(node.target) for _, node in nodes if isinstance(node, ast.AugAssign)} & self._stored
+        for function, node in nodes:
+            if not isinstance(node, ast.Attribute) or node.attr not in grown:
+                continue
+            parent = function.parents.get(node)
+            if isinstance(node.ctx, ast.Load):
+                is_kept = isinstance(parent, _MAY_KEEP) and not _is_number_of(parent, node)
+            else:
+                is_kept = not isinstance(parent, ast.AugAssign) and not _begins_with_number(function, node)
+            if is_kept:
+                return False
         return True
 
     def _is_shared(self, function: FunctionInfo, given: set[str]) -> bool:
@@ -234,6 +275,23 @@ class _Walk:
         if isinstance(node, ast.Call):
             return self._own(node.func, function) is not None
         return isinstance(node, _MAY_HOLD)
+
+
+def _is_number_of(parent: ast.AST, node: ast.Attribute) -> bool:
+    """`float(self.sum)`, of which a number is made."""
+    return isinstance(parent, ast.Call) and parent.args == [node] and last_name(parent.func) in ("float", "int")
+
+
+def _begins_with_number(function: FunctionInfo, node: ast.Attribute) -> bool:
+    """`self.sum = 0.0`, and `self.sum, self.count = 0.0, 0`."""
+    parent = function.parents.get(node)
+    value = getattr(parent, "value", None)
+    if isinstance(parent, ast.Tuple):
+        statement = function.parents.get(parent)
+        values = statement.value if isinstance(statement, ast.Assign) else None
+        same = isinstance(values, ast.Tuple) and len(values.elts) == len(parent.elts)
+        value = values.elts[parent.elts.index(node)] if same and isinstance(values, ast.Tuple) else None
+    return isinstance(value, ast.Constant) and type(value.value) in (int, float)
 
 
 def _choices(value: ast.expr) -> list[ast.expr]:

@@ -9,15 +9,16 @@ from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
 from torchperf_lint.idioms.metrics import meters
 from torchperf_lint.idioms.sync.destinations import goes_to
 from torchperf_lint.knowledge.torch_api import TAKES_SIZES
+from torchperf_lint.model.domain.values import Device, Kind
 from torchperf_lint.model.handles import last_name, names_in
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from torchperf_lint.idioms.sync.reads import HostRead
-    from torchperf_lint.model import Model
+    from torchperf_lint.model import Model, Value
     from torchperf_lint.model.handles import FunctionInfo
 
-_FED = "whatever reads the meter takes a tensor, and the device has float64"
+_FED = "whatever reads the meter takes a tensor, which holds a float of one device, and the device has float64"
 _UNWRITTEN = "nothing writes to the tensor in place before it is read"
 
 _FILLS = frozenset({"full", "new_full"})
@@ -94,13 +95,22 @@ def read_where_needed(model: Model, read: HostRead) -> Fix | NoFix:
 def _fed_as_tensor(model: Model, read: HostRead) -> Fix | NoFix:
     """`value = value.detach().double()` for `value = value.item()` in a meter, which adds it up: as Python does."""
     function, statement = model.function_of(read.site), model.statement_of(read.site.node)
-    if read.reader != "item" or meters.only_adds_up_once_read(model, function, statement) is None:
+    name = meters.only_adds_up_once_read(model, function, statement) if read.reader == "item" else None
+    if name is None:
         return NoFix.LOOP_ELSEWHERE
+    if (model.value(read.tensor).dtype or "float").startswith(("int", "uint", "bool")):
+        return NoFix.DTYPE_UNKNOWN  # whole numbers would be shown as others
+    if any(map(_is_of_host, meters.given(model, function, name))):
+        return NoFix.USED_OTHERWISE
     plain = "" if model.value(read.tensor).scalar else ".reshape(())"
     new = f"{edits.postfix(read.site.tree, read.tensor)}.detach().double(){plain}"
     edit = edits.replace(read.site.tree, read.site.node, new)
     grade = Safety.SHOWN if meters.readers_take_numbers_alone(model) else Safety.UNSAFE
     return NoFix.NO_ROOM if edit is None else Fix("let the meter add up tensors", grade, (edit,), _FED)
+
+
+def _is_of_host(given: Value) -> bool:
+    return given.kind is Kind.NUMPY or (given.holds_tensors and given.device is Device.CPU)
 
 
 def _reading(reader: str, name: str) -> str:

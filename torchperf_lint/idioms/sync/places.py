@@ -107,7 +107,7 @@ def _by_part(model: Model, indexed: Indexed) -> tuple[str, ast.expr, tuple[Becau
             if bound is None:
                 continue
             is_number = _is_device_number(value) and (isinstance(part, ast.Slice) or value.dtype != "bool")
-            if is_number and part is bound and runs_as_script(model, indexed.function):
+            if is_number and part is bound and held.is_tensor and runs_as_script(model, indexed.function):
                 continue  # TorchScript takes it as a tensor of indices
             if is_number or (isinstance(part, ast.Slice) and _has_one_element(model, indexed.function, bound, value)):
                 return "read", bound, value.because

@@ -204,7 +204,10 @@ def _hands_on(inference: ValueQuestions, receiver: Value, name: str) -> bool:
         return False
     asked = instead.parameter_names[1]
     calls = (each for each in subtree(instead.node) if isinstance(each, ast.Call) and last_name(each.func) == "getattr")
-    return any(len(each.args) > 1 and last_name(each.args[1]) == asked for each in calls)
+    own = instead.self_name
+    return any(
+        len(each.args) > 1 and last_name(each.args[1]) == asked and dotted(each.args[0]) != own for each in calls
+    )
 
 
 def _is_open_attribute(inference: ValueQuestions, receiver: Value) -> bool:

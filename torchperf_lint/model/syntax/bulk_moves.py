@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _MOVERS = frozenset({"to", "cuda", "cpu"})
 _LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom)
-_TENSORS = frozenset({"Tensor", "FloatTensor", "LongTensor"})
 _COPIES = frozenset({"list", "tuple", "iter"})
 
 
@@ -51,6 +50,8 @@ def _move_in(loop: ast.For | ast.AsyncFor) -> Move | None:
     moves = list(_moves_in(loop.body, walk))
     if len(moves) != 1 or any(isinstance(node, _LEAVES) for each in loop.body for node in subtree(each)):
         return None
+    if any(moves[0].statement not in subtree(each) and _stores(each, walk) for each in loop.body):
+        return None  # it may put back what it was
     bound = {name for statement in loop.body for name in names_bound_in(statement)}
     given = (*moves[0].call.args, *(keyword.value for keyword in moves[0].call.keywords))
     read = {name for each in given for name in names_in(each)}
@@ -67,6 +68,16 @@ def paths_moved(function: FunctionInfo, statement: ast.stmt, parents: Sequence[a
         path = dotted(holder)
         if path is not None:
             yield path
+
+
+def stores_by_moves_alone(function: FunctionInfo, holder: str) -> bool:
+    """Whether nothing in the function stores entries of a name but loops that move them all."""
+    moved: set[ast.AST] = set()
+    for loop in function.statements:
+        if isinstance(loop, (ast.For, ast.AsyncFor)) and move_in(function, loop) is not None:
+            moved.update(subtree(loop))
+    stores = (each for each in function.nodes if isinstance(each, ast.Subscript) and not isinstance(each.ctx, ast.Load))
+    return all(each in moved for each in stores if dotted(each.value) == holder)
 
 
 def _walk(walked: ast.expr, target: ast.expr) -> _Walk | None:
@@ -95,6 +106,15 @@ def _walk(walked: ast.expr, target: ast.expr) -> _Walk | None:
     return None if dotted(walked) is None else _Walk((walked,), False, only, only)
 
 
+def _stores(statement: ast.stmt, walk: _Walk) -> bool:
+    """Whether a statement stores entries of what is walked over."""
+    holders = [dotted(each) for each in walk.holders]
+    return any(
+        isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and dotted(node.value) in holders
+        for node in subtree(statement)
+    )
+
+
 def _moves_in(block: list[ast.stmt], walk: _Walk) -> Iterator[Move]:
     """The moves of the loop's current item in a block, where that is a tensor at least."""
     for statement in block:
@@ -114,7 +134,7 @@ def _asks_for_tensor(test: ast.expr, walk: _Walk) -> bool:
         return False
     if _asks_type(test, walk):
         types = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
-        return any(last_name(each) in _TENSORS for each in types)
+        return any(last_name(each) == "Tensor" for each in types)
     asked = test.args[1] if len(test.args) == 2 else None
     of_move = isinstance(asked, ast.Constant) and asked.value in _MOVERS
     return last_name(test.func) == "is_tensor" or (last_name(test.func) == "hasattr" and of_move)

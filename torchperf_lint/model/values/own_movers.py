@@ -6,17 +6,21 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Moved
-from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, with_fields
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, with_fields
 from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.model.values import parameters
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.syntax.index import FunctionInfo
 
 _MOVERS = frozenset({"to", "cuda"})
 _NAMES = _MOVERS | {"to_device", "move_to", "send_to"}
+_Comprehension = ast.DictComp | ast.ListComp | ast.GeneratorExp
+_COMPREHENSIONS = (ast.DictComp, ast.ListComp, ast.GeneratorExp)
 _OWN_PARTS = frozenset({"vars", "fields", "asdict"})
 
 
@@ -35,18 +39,17 @@ def result(
         return UNKNOWN
     home = inference.home(function.index)
     values = home.in_call(function, parameters.bind(inference, function, arguments, keywords))
-    place = UNKNOWN if values is None else values.get(move, UNKNOWN)
-    if not place.device.on_accelerator:
-        return UNKNOWN
+    device = Device.UNKNOWN if values is None else values.get(move, UNKNOWN).device
     path = None if function.index is inference.index else function.index.path
     step = Moved(move.lineno, f"`{function.name}` moves what the object holds to the device", path)
+    because = (step,) if device.on_accelerator else ()
     if moved.items is not None:
         there = {
-            str(name): value._replace(device=place.device, because=(step,)) if value.holds_tensors else value
+            str(name): value._replace(device=device, because=because) if value.holds_tensors else value
             for name, value in moved.items
         }
         moved = with_fields(moved, there)
-    return moved._replace(device=place.device, because=(step,))
+    return moved._replace(device=device if device.on_accelerator else Device.UNKNOWN, because=because)
 
 
 def changes_itself(function: FunctionInfo) -> bool:
@@ -70,17 +73,74 @@ def move_of_parts(function: FunctionInfo) -> ast.Call | None:
 
 def _find_move(function: FunctionInfo) -> ast.Call | None:
     for node in function.nodes:
-        walks: list[ast.expr] = []
-        if isinstance(node, ast.For):
-            walks = [node.iter]
-        elif isinstance(node, (ast.DictComp, ast.ListComp, ast.GeneratorExp)):
-            walks = [node.generators[0].iter]
-        if not any(_is_own_parts(each, function) for each in walks):
+        if isinstance(node, ast.For) and _is_own_parts(node.iter, function):
+            found = _moved_in(node.body, function)
+        elif isinstance(node, _COMPREHENSIONS) and _is_own_parts(node.generators[0].iter, function):
+            found = _moved_by(node, function)
+        else:
             continue
-        for inner in subtree(node):
-            if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _MOVERS:
-                return inner
+        if found is not None:
+            return found
     return None
+
+
+def _moved_in(block: list[ast.stmt], function: FunctionInfo) -> ast.Call | None:
+    """The move in a loop's body, whose result becomes an attribute: under tests of types alone, and nothing else."""
+    stores = [each for each in block if _owner_set(each) is not None or isinstance(each, ast.If)]
+    for statement in stores if len(stores) == 1 else ():
+        if isinstance(statement, ast.If):
+            return _moved_in(statement.body, function) if _asks_for_tensor(statement.test) else None
+        owner = _owner_set(statement)
+        returns = [each.value for each in function.nodes if isinstance(each, ast.Return)]
+        given_back = [None if each is None else dotted(each) for each in returns]
+        if owner == function.self_name or (given_back and all(each == owner for each in given_back)):
+            return next((move for each in block for move in _moves(each)), None)
+    return None
+
+
+def _owner_set(statement: ast.stmt) -> str | None:
+    """`out` of `setattr(out, key, value)` and of `out.__dict__[key] = value`."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and last_name(call.func) == "setattr" and len(call.args) == 3:
+        return dotted(call.args[0])
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if isinstance(target, ast.Subscript) and last_name(target.value) == "__dict__":
+        return (dotted(target.value) or "").removesuffix(".__dict__")
+    return None
+
+
+def _moved_by(made: _Comprehension, function: FunctionInfo) -> ast.Call | None:
+    """The move in `return Batch(**{key: value.to(device) for key, value in vars(self).items()})`."""
+    holder = function.parents.get(made)
+    call = function.parents.get(holder) if isinstance(holder, (ast.keyword, ast.Starred)) else None
+    if not isinstance(call, ast.Call) or not isinstance(function.parents.get(call), ast.Return):
+        return None
+    if len(call.args) + len(call.keywords) > 1 + (last_name(call.func) == "replace"):
+        return None
+    result = made.value if isinstance(made, ast.DictComp) else made.elt
+    if isinstance(result, ast.IfExp):
+        result = result.body if _asks_for_tensor(result.test) else ast.Constant(None)
+    is_whole = not made.generators[0].ifs and len(made.generators) == 1
+    return next(_moves(result), None) if is_whole and isinstance(result, ast.Call) else None
+
+
+def _moves(node: ast.AST) -> Iterator[ast.Call]:
+    """The calls that move a part; the last one of a chain first."""
+    for inner in subtree(node):
+        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _MOVERS:
+            yield inner
+
+
+def _asks_for_tensor(test: ast.expr) -> bool:
+    """`isinstance(value, torch.Tensor)`, `torch.is_tensor(value)`, `hasattr(value, "to")`."""
+    if not isinstance(test, ast.Call):
+        return False
+    name = last_name(test.func)
+    if name == "isinstance" and len(test.args) == 2:
+        types = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
+        return any(last_name(each) == "Tensor" for each in types)
+    asked = test.args[1] if len(test.args) == 2 else None
+    return name == "is_tensor" or (name == "hasattr" and isinstance(asked, ast.Constant) and asked.value in _MOVERS)
 
 
 def _is_own_parts(node: ast.expr, function: FunctionInfo) -> bool:

@@ -21,6 +21,7 @@ from torchperf_lint.model.domain.values import (
     join_all,
 )
 from torchperf_lint.model.syntax.arguments import is_of_class
+from torchperf_lint.model.syntax.bulk_moves import stores_by_moves_alone
 from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.model.syntax.size_parameters import used_as_sizes
 from torchperf_lint.model.values import own_parts, parameter_defaults, records
@@ -474,5 +475,7 @@ def put_into(frame: Frame, bound: Env) -> Iterator[tuple[str, Value]]:
     rebound = set(named).intersection(frame.function.index.bound_names(frame.function)[len(named) :])
     for name, before in bound.items():
         after = frame.env.get(name, before)
-        if before.kind is after.kind and before.kind in _HOLD and after != before and name not in rebound:
+        if before.kind is not after.kind or before.kind not in _HOLD or after == before or name in rebound:
+            continue
+        if before.kind is Kind.CONTAINER or stores_by_moves_alone(frame.function, name):
             yield name, after

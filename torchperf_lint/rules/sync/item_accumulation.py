@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
@@ -13,6 +12,7 @@ from torchperf_lint.idioms.sync.ahead import read_ahead_or
 from torchperf_lint.idioms.sync.coalesced import coalesced_fixes
 from torchperf_lint.idioms.sync.entries import kept_in_entries
 from torchperf_lint.idioms.sync.factors import scale_of
+from torchperf_lint.idioms.sync.filled_lists import adds_a_list, filled_in
 from torchperf_lint.idioms.sync.fresh import is_fresh
 from torchperf_lint.idioms.sync.own_sums import kept_in_objects
 from torchperf_lint.idioms.sync.put_off import put_off
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.idioms.sync.reads import HostRead
-    from torchperf_lint.model import HotPath, Model
+    from torchperf_lint.model import Model
     from torchperf_lint.model.handles import NameUses
 
 _ASSUMES_ORDER = "no other copy, stream or event needs this wait"
@@ -48,7 +48,7 @@ def item_accumulation(model: Model) -> Iterator[Finding]:
     for read in hot_reads(model):
         if read.role not in (Sink.ACCUMULATED, Sink.COLLECTED):
             continue
-        collected = read.role is Sink.COLLECTED or _adds_a_list(read)
+        collected = read.role is Sink.COLLECTED or adds_a_list(read)
         name = read.sink.removesuffix(".append")
         defer = _defer_list if collected else _defer_sum
         fix = read.unfixed or _without_wait(model, judged_at(model, read.site, defer(model, read, name)))
@@ -202,7 +202,7 @@ def _is_alike(model: Model, read: HostRead) -> bool:
 def _defer_list(model: Model, read: HostRead, name: str) -> Fix | NoFix:
     """Collect the tensors and copy them to the host at once after the loop."""
     append = read.parent
-    if not isinstance(append, cst.Call) and not _adds_a_list(read):
+    if not isinstance(append, cst.Call) and not adds_a_list(read):
         return NoFix.FORM
     hindrance = _hindrance(model, read, name)
     if hindrance is not None:
@@ -214,7 +214,7 @@ def _defer_list(model: Model, read: HostRead, name: str) -> Fix | NoFix:
     torch = model.name_of("torch", read.site)
     if torch is None:
         return NoFix.NO_ROOM
-    filled = _filled_in(model, read, name)
+    filled = filled_in(model, read, name)
     if filled is None:
         return NoFix.USED_OTHERWISE
     kept = ".detach()" if is_fresh(model, read) else ".detach().clone()"
@@ -226,26 +226,6 @@ def _defer_list(model: Model, read: HostRead, name: str) -> Fix | NoFix:
     if changed is None:
         return NoFix.NO_ROOM
     return Fix(title, Safety.SAFE, changed) if filled is read.hot_path else Fix(title, Safety.UNSAFE, changed, _MANY)
-
-
-def _adds_a_list(read: HostRead) -> bool:
-    """`rates += [x.item()]`, which is `rates.append(x.item())`."""
-    added = read.parent.value if isinstance(read.parent, cst.AugAssign) else None
-    is_only = isinstance(added, cst.List) and len(added.elements) == 1
-    return is_only and isinstance(added, cst.List) and added.elements[0].value is read.site.node
-
-
-def _filled_in(model: Model, read: HostRead, name: str) -> HotPath | None:
-    """The loop, or the nearest one around it in the function, that alone fills the list, as the loop of a hot path."""
-    path, loop = read.hot_path, read.hot_path.loop
-    while loop is not None:
-        uses = model.uses(name, read.site, path)
-        if surroundings.only_filled(model, uses):
-            return path if surroundings.ends_plainly(model, path, uses) else None
-        around = (each.parent for each in model.place_of(loop).outwards())
-        loop = next((each for each in around if isinstance(each, (ast.For, ast.AsyncFor, ast.While))), None)
-        path = path._replace(loop=loop)
-    return None
 
 
 def _gives_the_same(model: Model, read: HostRead) -> bool:
