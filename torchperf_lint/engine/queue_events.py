@@ -199,7 +199,7 @@ class Expressions:
     def _call(self, call: ast.Call) -> Iterator[Event]:
         """What the call itself does, once its arguments are there."""
         callee = self._value(call.func)
-        if self._value(call).kind in (Kind.DEVICE, Kind.DTYPE) or self._makes_batch(call):
+        if self._value(call).kind in (Kind.DEVICE, Kind.DTYPE):
             return
         if callee.kind is Kind.LIBRARY:
             yield from self._of_library(call, callee.ref or "")
@@ -217,12 +217,6 @@ class Expressions:
             yield from () if made_by is None else self._of_project(call, made_by)
         elif not self._gets_host_copies(call):
             yield self._event(call, waits=False)
-
-    def _makes_batch(self, call: ast.Call) -> bool:
-        """`next(batches)`: whether it gives a batch that lies on the host."""
-        is_next = isinstance(call.func, ast.Name) and call.func.id == "next" and len(call.args) == 1
-        taken = self._value(call.args[0]) if is_next else UNKNOWN
-        return taken.kind is Kind.LOADER and taken.cls is None
 
     def _gets_host_copies(self, call: ast.Call) -> bool:
         """`log(loss.cpu(), step)`: whether a function that shows things by its name gets copies on the host alone."""
