@@ -7,6 +7,7 @@ import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.engine.findings import Because
+from torchperf_lint.engine.queue_events import runs_its_body
 from torchperf_lint.model.syntax.arguments import given_for
 from torchperf_lint.model.syntax.names import last_name
 from torchperf_lint.syntax.tree import subtree
@@ -171,7 +172,8 @@ def _given_by_calls(spot: _Spot, name: str, steps: int) -> _Option | None:
             return None
         found.append(option)
     if not found:
-        return None if own is None or own.value is None else own
+        is_open = own is None or own.value is None or not runs_its_body(function)  # a decorator may keep it in a table
+        return None if is_open else own
     return next((each for each in found if each.default is not None), found[0])
 
 
@@ -209,8 +211,13 @@ def _applied_to(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr |
 
 
 def _is_rebound(function: FunctionInfo, name: str) -> bool:
-    """Whether a function within it may set the name."""
-    return any(isinstance(each, ast.Nonlocal) and name in each.names for each in subtree(function.node))
+    """Whether a function within it, or a pattern, may set the name."""
+    return any(
+        (isinstance(each, ast.Nonlocal) and name in each.names)
+        or (isinstance(each, (ast.MatchAs, ast.MatchStar)) and each.name == name)
+        or (isinstance(each, ast.MatchMapping) and each.rest == name)
+        for each in subtree(function.node)
+    )
 
 
 def _goes_on(given: ast.expr, name: str, own: _Option | None) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from torchperf_lint.idioms.arguments import passed
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.handles import last_name, names_in
+from torchperf_lint.model.handles import dotted, last_name, names_in
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 _AS_DICT = frozenset({"vars", "asdict", "to_dict", "as_dict", "model_dump"})
 _WRITE_ROWS = ("writerow", "writerows")
 _SETTLES = frozenset({"item", "detach", "double", "reshape"})
-_MAY_KEEP = (ast.Assign, ast.AnnAssign, ast.Return, ast.Tuple, ast.List, ast.Call, ast.Dict)
+_OF_NUMBERS = frozenset({"max", "min", "abs", "round", "float", "int", "len"})
+_NO_NUMBERS = (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.Lambda, ast.ListComp, ast.DictComp, ast.GeneratorExp)
 _MAY_HOLD = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr, ast.Attribute, ast.Tuple, ast.keyword)
 
 
@@ -96,15 +97,23 @@ def only_adds_up(model: Model, value: Value, method: str, parameter: int | str) 
     return _Walk(model, cls).passes(function, {parameter})
 
 
-def only_adds_up_once_read(model: Model, function: FunctionInfo, reading: ast.stmt) -> str | None:
-    """The parameter that a meter's method reads by a statement, `value = value.item()`, and then only adds up.
+class Fed(NamedTuple):
+    """The parameter that a meter's method reads and only adds up, and the additions in place to what is kept."""
+
+    name: str
+    additions: tuple[ast.AugAssign, ...]
+
+
+def only_adds_up_once_read(model: Model, function: FunctionInfo, reading: ast.stmt) -> Fed | None:
+    """What a meter's method reads by a statement, `value = value.item()`, and then only adds up.
 
     The statement may stand under a test of the parameter's type; None for anything else.
     """
     name = _rebound(reading)
     if function.cls is None or name not in function.parameter_names or not keeps_average(function.cls):
         return None
-    return name if _Walk(model, function.cls, reading).passes(function, {name}) else None
+    walk = _Walk(model, function.cls, reading)
+    return Fed(name, tuple(walk.additions)) if walk.passes(function, {name}) else None
 
 
 def given(model: Model, function: FunctionInfo, name: str) -> Iterator[Value]:
@@ -127,6 +136,8 @@ def _rebound(statement: ast.AST) -> str:
         return ""
     target, made = statement.targets[0], statement.value
     while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in _SETTLES:
+        if made.keywords or [ast.unparse(each) for each in made.args] != ["()"] * (made.func.attr == "reshape"):
+            return ""
         made = made.func.value
     is_same = isinstance(target, ast.Name) and isinstance(made, ast.Name) and target.id == made.id
     return target.id if is_same and isinstance(target, ast.Name) and made is not statement.value else ""
@@ -163,6 +174,7 @@ class _Walk:
         self._cls = cls
         self._stored: set[str] = set()  # attributes that store the argument
         self._settled = False  # a statement makes a tensor of it that may be any
+        self.additions: list[ast.AugAssign] = []
 
     def passes(self, function: FunctionInfo, given: set[str]) -> bool:
         """Whether every use of the argument is harmless; repeated until no further attribute stores it."""
@@ -171,7 +183,7 @@ class _Walk:
             if not self._method_passes(function, given, {function}):
                 return False
             if len(self._stored) == known:
-                return not self._settled or self._adds_to_numbers()
+                return not self._settled or self._adds_numbers()
 
     def _method_passes(self, function: FunctionInfo, given: set[str], seen: set[FunctionInfo]) -> bool:
         self._follow(function, given)
@@ -194,25 +206,32 @@ class _Walk:
                     return False
         return True
 
-    def _adds_to_numbers(self) -> bool:
-        """Whether what it is added to in place begins as a literal number, and no method keeps that object as it is.
+    def _adds_numbers(self) -> bool:
+        """Whether all that the class reckons with begins as numbers, and a tensor of it is never written to in place.
 
-        `self.before = self.sum` keeps a number, but a tensor goes on changing.
+        Of what is read by a statement, the additions in place are `additions`, which a fix writes anew.
         """
+        near = (each for file in self._model.with_neighbours for each in file.classes)
+        if any(self._cls in self._model.lineage(each) for each in near if each is not self._cls):
+            return False
         methods = [each for owner in self._model.lineage(self._cls) for each in owner.methods.values()]
-        nodes = [(each, node) for each in methods for node in each.nodes]
-        grown = {last_name(node.target) for _, node in nodes if isinstance(node, ast.AugAssign)} & self._stored
-        for function, node in nodes:
-            if not isinstance(node, ast.Attribute) or node.attr not in grown:
-                continue
-            parent = function.parents.get(node)
-            if isinstance(node.ctx, ast.Load):
-                is_kept = isinstance(parent, _MAY_KEEP) and not _is_number_of(parent, node)
-            else:
-                is_kept = not isinstance(parent, ast.AugAssign) and not _begins_with_number(function, node)
-            if is_kept:
-                return False
-        return True
+        reckoned = set(self._stored)
+        for function in methods:
+            for node in function.nodes:
+                if isinstance(node, (ast.BinOp, ast.AugAssign)):
+                    reckoned |= {each.attr for each in subtree(node) if _is_own(each, function)}
+                if isinstance(node, ast.AugAssign) and last_name(node.target) in self._stored:
+                    self.additions.append(node)
+                    if self._model.home(function) is not self._model:
+                        return False
+        plain = [
+            _given_to(function, node)
+            for function in methods
+            for node in function.nodes
+            if _is_own(node, function) and node.attr in reckoned and isinstance(node.ctx, ast.Store)
+            if not isinstance(function.parents.get(node), ast.AugAssign)
+        ]
+        return (self._reading is not None or not self.additions) and all(map(_is_reckoned, plain))
 
     def _is_shared(self, function: FunctionInfo, given: set[str]) -> bool:
         """Whether an object that is added to in place may also be stored under another name.
@@ -277,21 +296,32 @@ class _Walk:
         return isinstance(node, _MAY_HOLD)
 
 
-def _is_number_of(parent: ast.AST, node: ast.Attribute) -> bool:
-    """`float(self.sum)`, of which a number is made."""
-    return isinstance(parent, ast.Call) and parent.args == [node] and last_name(parent.func) in ("float", "int")
+def _is_own(node: ast.AST, function: FunctionInfo) -> TypeGuard[ast.Attribute]:
+    """`self.sum`."""
+    return isinstance(node, ast.Attribute) and dotted(node.value) == function.self_name
 
 
-def _begins_with_number(function: FunctionInfo, node: ast.Attribute) -> bool:
-    """`self.sum = 0.0`, and `self.sum, self.count = 0.0, 0`."""
+def _given_to(function: FunctionInfo, node: ast.Attribute) -> ast.expr | None:
+    """What an assignment gives to the attribute: `self.sum = 0.0`, and `self.sum, self.count = 0.0, 0`."""
     parent = function.parents.get(node)
-    value = getattr(parent, "value", None)
-    if isinstance(parent, ast.Tuple):
-        statement = function.parents.get(parent)
-        values = statement.value if isinstance(statement, ast.Assign) else None
-        same = isinstance(values, ast.Tuple) and len(values.elts) == len(parent.elts)
-        value = values.elts[parent.elts.index(node)] if same and isinstance(values, ast.Tuple) else None
-    return isinstance(value, ast.Constant) and type(value.value) in (int, float)
+    if not isinstance(parent, ast.Tuple):
+        return parent.value if isinstance(parent, (ast.Assign, ast.AnnAssign)) else None
+    statement = function.parents.get(parent)
+    values = statement.value if isinstance(statement, ast.Assign) else None
+    if not isinstance(values, ast.Tuple) or len(values.elts) != len(parent.elts):
+        return None
+    return values.elts[parent.elts.index(node)]
+
+
+def _is_reckoned(made: ast.expr | None) -> bool:
+    """Whether an expression is a number, or made of names and attributes by arithmetic."""
+    parts = [] if made is None else list(subtree(made))
+    calls = [each for each in parts if isinstance(each, ast.Call)]
+    return (
+        made is not None
+        and not any(isinstance(each, _NO_NUMBERS) for each in parts)
+        and all(dotted(each.func) in _OF_NUMBERS for each in calls)
+    )
 
 
 def _choices(value: ast.expr) -> list[ast.expr]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
 from torchperf_lint.idioms.metrics import meters
 from torchperf_lint.idioms.sync.destinations import goes_to
+from torchperf_lint.idioms.sync.own_sums import added_anew
 from torchperf_lint.knowledge.torch_api import TAKES_SIZES
 from torchperf_lint.model.domain.values import Device, Kind
 from torchperf_lint.model.handles import last_name, names_in
@@ -95,18 +96,20 @@ def read_where_needed(model: Model, read: HostRead) -> Fix | NoFix:
 def _fed_as_tensor(model: Model, read: HostRead) -> Fix | NoFix:
     """`value = value.detach().double()` for `value = value.item()` in a meter, which adds it up: as Python does."""
     function, statement = model.function_of(read.site), model.statement_of(read.site.node)
-    name = meters.only_adds_up_once_read(model, function, statement) if read.reader == "item" else None
-    if name is None:
+    fed = meters.only_adds_up_once_read(model, function, statement) if read.reader == "item" else None
+    if fed is None:
         return NoFix.LOOP_ELSEWHERE
     if (model.value(read.tensor).dtype or "float").startswith(("int", "uint", "bool")):
         return NoFix.DTYPE_UNKNOWN  # whole numbers would be shown as others
-    if any(map(_is_of_host, meters.given(model, function, name))):
+    if any(map(_is_of_host, meters.given(model, function, fed.name))):
         return NoFix.USED_OTHERWISE
     plain = "" if model.value(read.tensor).scalar else ".reshape(())"
     new = f"{edits.postfix(read.site.tree, read.tensor)}.detach().double(){plain}"
-    edit = edits.replace(read.site.tree, read.site.node, new)
+    # Another `+=` would write to the tensor that whoever read the sum has.
+    anew = [added_anew(model, each) for each in fed.additions]
+    changed = edits.together(edits.replace(read.site.tree, read.site.node, new), *anew)
     grade = Safety.SHOWN if meters.readers_take_numbers_alone(model) else Safety.UNSAFE
-    return NoFix.NO_ROOM if edit is None else Fix("let the meter add up tensors", grade, (edit,), _FED)
+    return NoFix.NO_ROOM if changed is None else Fix("let the meter add up tensors", grade, changed, _FED)
 
 
 def _is_of_host(given: Value) -> bool:

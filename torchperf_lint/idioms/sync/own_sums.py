@@ -285,12 +285,12 @@ def _summed(
         if later is None:
             return NoFix.DTYPE_UNKNOWN
         made += [edits.replace(read.site.tree, read.site.node, later.kept), *(() if reader else (later.definitions,))]
-        made.append(_added_anew(model, statement))
+        made.append(added_anew(model, statement))
         reader = later.convert
     return reader, made
 
 
-def _added_anew(model: Model, statement: ast.AugAssign) -> Edit | None:
+def added_anew(model: Model, statement: ast.AugAssign) -> Edit | None:
     """`self.sum = self.sum + x` for `self.sum += x`, which would write to the tensor that a copy of the object has."""
     source, target = model.source, statement.target
     start = source.offset(target.end_lineno or target.lineno, target.end_col_offset or 0)

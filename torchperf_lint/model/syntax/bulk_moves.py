@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _MOVERS = frozenset({"to", "cuda", "cpu"})
 _LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom)
+_TO_HOST = frozenset({"cpu", "numpy", "tolist"})
+_FILLS = frozenset({"update", "setdefault", "pop", "popitem", "clear", "__setitem__"})
 _COPIES = frozenset({"list", "tuple", "iter"})
 
 
@@ -50,7 +52,9 @@ def _move_in(loop: ast.For | ast.AsyncFor) -> Move | None:
     moves = list(_moves_in(loop.body, walk))
     if len(moves) != 1 or any(isinstance(node, _LEAVES) for each in loop.body for node in subtree(each)):
         return None
-    if any(moves[0].statement not in subtree(each) and _stores(each, walk) for each in loop.body):
+    if not all(
+        _leaves_in_place(each, walk) for body in loop.body for each in subtree(body) if each is not moves[0].statement
+    ):
         return None  # it may put back what it was
     bound = {name for statement in loop.body for name in names_bound_in(statement)}
     given = (*moves[0].call.args, *(keyword.value for keyword in moves[0].call.keywords))
@@ -76,6 +80,11 @@ def stores_by_moves_alone(function: FunctionInfo, holder: str) -> bool:
     for loop in function.statements:
         if isinstance(loop, (ast.For, ast.AsyncFor)) and move_in(function, loop) is not None:
             moved.update(subtree(loop))
+    changed = (each.func for each in function.nodes if isinstance(each, ast.Call))
+    if any(
+        isinstance(each, ast.Attribute) and each.attr in _FILLS and dotted(each.value) == holder for each in changed
+    ):
+        return False
     stores = (each for each in function.nodes if isinstance(each, ast.Subscript) and not isinstance(each.ctx, ast.Load))
     return all(each in moved for each in stores if dotted(each.value) == holder)
 
@@ -106,13 +115,26 @@ def _walk(walked: ast.expr, target: ast.expr) -> _Walk | None:
     return None if dotted(walked) is None else _Walk((walked,), False, only, only)
 
 
-def _stores(statement: ast.stmt, walk: _Walk) -> bool:
-    """Whether a statement stores entries of what is walked over."""
+def _leaves_in_place(node: ast.AST, walk: _Walk) -> bool:
+    """Whether a statement stores no entry of what is walked over, or one that lies where the item does.
+
+    `batch[key] = batch[key].float()`, and `batch[key] = [each.to(device) for each in value]`.
+    """
+    if not isinstance(node, (ast.Assign, ast.Delete)):
+        return True
     holders = [dotted(each) for each in walk.holders]
-    return any(
-        isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and dotted(node.value) in holders
-        for node in subtree(statement)
-    )
+    if not any(isinstance(each, ast.Subscript) and dotted(each.value) in holders for each in node.targets):
+        return True
+    made = node.value if isinstance(node, ast.Assign) else None
+    calls = [each.func for each in subtree(made) if isinstance(each, ast.Call)] if made is not None else []
+    names = {last_name(each) for each in calls}
+    if made is None or not names.isdisjoint(_TO_HOST):
+        return False
+    if not names.isdisjoint({"to", "cuda"}):
+        return True
+    while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
+        made = made.func.value
+    return _is_item(made, walk)
 
 
 def _moves_in(block: list[ast.stmt], walk: _Walk) -> Iterator[Move]:
@@ -124,8 +146,19 @@ def _moves_in(block: list[ast.stmt], walk: _Walk) -> Iterator[Move]:
             continue
         if _asks_for_tensor(test, walk):
             yield from (each._replace(of_tensors=True) for each in _moves_in(statement.body, walk))
-        elif _asks_type(test, walk):
+        elif _asks_type(test, walk) and (_is_chosen(statement.orelse, walk) or _hands_on(statement.body, walk)):
             yield from (each._replace(of_tensors=True) for each in _moves_in(statement.orelse, walk))
+
+
+def _is_chosen(block: list[ast.stmt], walk: _Walk) -> bool:
+    """`elif isinstance(value, Tensor):`"""
+    return len(block) == 1 and isinstance(block[0], ast.If) and _asks_for_tensor(block[0].test, walk)
+
+
+def _hands_on(block: list[ast.stmt], walk: _Walk) -> bool:
+    """Whether a call gets the item, as that of a function which calls itself for what the item holds."""
+    calls = (each for statement in block for each in subtree(statement) if isinstance(each, ast.Call))
+    return any(_is_item(given, walk) for call in calls for given in call.args if last_name(call.func) not in _COPIES)
 
 
 def _asks_for_tensor(test: ast.expr, walk: _Walk) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from torchperf_lint.engine.findings import Moved
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, with_fields
@@ -12,8 +12,6 @@ from torchperf_lint.model.values import parameters
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.syntax.index import FunctionInfo
 
@@ -94,8 +92,24 @@ def _moved_in(block: list[ast.stmt], function: FunctionInfo) -> ast.Call | None:
         returns = [each.value for each in function.nodes if isinstance(each, ast.Return)]
         given_back = [None if each is None else dotted(each) for each in returns]
         if owner == function.self_name or (given_back and all(each == owner for each in given_back)):
-            return next((move for each in block for move in _moves(each)), None)
+            return _stored_move(statement, block)
     return None
+
+
+def _stored_move(statement: ast.stmt, block: list[ast.stmt]) -> ast.Call | None:
+    """The move that is what a statement stores, or what a name in the block has that it stores."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    stored = call.args[2] if isinstance(call, ast.Call) else getattr(statement, "value", None)
+    if isinstance(stored, ast.Name):
+        bound = [each.value for each in block if isinstance(each, ast.Assign) and _binds(each, stored.id)]
+        stored = bound[-1] if bound else None
+    if isinstance(stored, ast.IfExp):
+        stored = stored.body if _asks_for_tensor(stored.test) else None
+    return stored if _is_move(stored) else None
+
+
+def _binds(statement: ast.Assign, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in statement.targets)
 
 
 def _owner_set(statement: ast.stmt) -> str | None:
@@ -121,14 +135,14 @@ def _moved_by(made: _Comprehension, function: FunctionInfo) -> ast.Call | None:
     if isinstance(result, ast.IfExp):
         result = result.body if _asks_for_tensor(result.test) else ast.Constant(None)
     is_whole = not made.generators[0].ifs and len(made.generators) == 1
-    return next(_moves(result), None) if is_whole and isinstance(result, ast.Call) else None
+    return result if is_whole and _is_move(result) else None
 
 
-def _moves(node: ast.AST) -> Iterator[ast.Call]:
-    """The calls that move a part; the last one of a chain first."""
-    for inner in subtree(node):
-        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _MOVERS:
-            yield inner
+def _is_move(node: ast.expr | None) -> TypeGuard[ast.Call]:
+    """`value.to(device)`, to the same place for each part."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in _MOVERS:
+        return False
+    return not any(isinstance(each, ast.IfExp) for each in subtree(node))
 
 
 def _asks_for_tensor(test: ast.expr) -> bool:

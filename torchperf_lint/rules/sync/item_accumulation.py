@@ -80,7 +80,7 @@ def _use(model: Model, read: HostRead, name: str) -> str:
     return f", though `{name}` is needed only {'now and then' if now_and_then else 'later'}"
 
 
-_MANY = "the device has room for a number of each step of all the loops"
+_MANY = "all passes read tensors of one device, shape and dtype, and it has room for a number of each"
 
 
 # -- sums -----------------------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ def _defer_list(model: Model, read: HostRead, name: str) -> Fix | NoFix:
     if torch is None:
         return NoFix.NO_ROOM
     filled = filled_in(model, read, name)
-    if filled is None:
+    if filled is None or (filled is not read.hot_path and rests_on_waits(model)):
         return NoFix.USED_OTHERWISE
     kept = ".detach()" if is_fresh(model, read) else ".detach().clone()"
     changed = edits.together(
