@@ -24,6 +24,7 @@ _PLACE_NOTHING = frozenset(
 )
 """Names of contexts that are no devices."""
 
+_MOVERS = frozenset({"to", "cuda", "cpu"})
 _OF_MOVERS = frozenset("to cuda gpu device move transfer send put place".split())
 """Words in the names of functions that move what they are given."""
 
@@ -57,10 +58,10 @@ def blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 
 def sent(call: ast.AST) -> Iterator[str]:
-    """The names in a call such as `batch_to_device(batch, device)` of what may be moved in place, by its name."""
-    words = (last_name(call.func) or "").lower().split("_") if isinstance(call, ast.Call) else ()
-    if isinstance(call, ast.Call) and not _OF_MOVERS.isdisjoint(words):
-        yield from (each.id for each in call.args if isinstance(each, ast.Name))
+    """The name of what a call such as `batch_to_device(batch, device)` may move in place, by the function's name."""
+    name = (last_name(call.func) or "").lower() if isinstance(call, ast.Call) else ""
+    if isinstance(call, ast.Call) and name not in _MOVERS and not _OF_MOVERS.isdisjoint(name.split("_")):
+        yield from (each.id for each in call.args[:1] if isinstance(each, ast.Name))
 
 
 def holders(block: list[ast.stmt]) -> Iterator[str]:
@@ -93,6 +94,7 @@ def read(part: ast.AST, reads: set[str], binds: set[str], holders: set[str]) -> 
         node = pending.pop()
         if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in _BUILTINS):
             binds.update(given.id for given in node.args if isinstance(given, ast.Name) and given.id in holders)
+            binds.update(sent(node))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGE_RECEIVER:
             changed = node.func.value
             while isinstance(changed, ast.Subscript) and node.func.attr in GROW:

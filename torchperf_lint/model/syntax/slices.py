@@ -17,7 +17,6 @@ from torchperf_lint.model.syntax.effects import (
     narrowed_paths,
     own_parts,
     read,
-    sent,
 )
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.syntax.tree import COMPREHENSIONS, TakenApart, subtree
@@ -302,8 +301,6 @@ class Slices(TakenApart):
                 read(part, reads, binds, self._own_holders)
             self._bind_names(statement, binds)
             binds.update(bulk_moves.paths_moved(self._function, statement, parents))
-            if isinstance(statement, ast.Expr):
-                binds.update(sent(statement.value))
             narrows = narrowed_paths(statement.test) if isinstance(statement, ast.If) else ()
             self._block_of[statement] = id(block)
             self._effects[statement] = _Effect(parents, frozenset(reads), frozenset(binds), narrows)
