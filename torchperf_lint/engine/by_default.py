@@ -180,7 +180,7 @@ def _given_by_calls(spot: _Spot, name: str, steps: int) -> _Option | None:
 def _applied(model: Model, function: FunctionInfo) -> list[CallRecord]:
     """The calls around that run the `forward(ctx, ...)` of an autograd function: `Sparsemax.apply(x, k)`.
 
-    None where `Sparsemax.apply` is a value, too, which may be called by any name.
+    Empty where `Sparsemax.apply` is a value, too, which may be called by any name.
     """
     if function.name != "forward" or function.cls is None or "ctx" not in function.parameter_names[:2]:
         return []

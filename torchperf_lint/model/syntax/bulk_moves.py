@@ -161,16 +161,19 @@ def _hands_on(block: list[ast.stmt], walk: _Walk) -> bool:
     return any(_is_item(given, walk) for call in calls for given in call.args if last_name(call.func) not in _COPIES)
 
 
-def _asks_for_tensor(test: ast.expr, walk: _Walk) -> bool:
-    """`isinstance(value, torch.Tensor)`, `torch.is_tensor(holder[key])`, `hasattr(value, "to")`."""
-    if not isinstance(test, ast.Call) or not test.args or not _is_item(test.args[0], walk):
+def asks_for_tensor(test: ast.expr) -> bool:
+    """`isinstance(value, torch.Tensor)`, `torch.is_tensor(value)`, `hasattr(value, "to")`."""
+    if not isinstance(test, ast.Call) or not test.args:
         return False
-    if _asks_type(test, walk):
-        types = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
-        return any(last_name(each) == "Tensor" for each in types)
-    asked = test.args[1] if len(test.args) == 2 else None
-    of_move = isinstance(asked, ast.Constant) and asked.value in _MOVERS
-    return last_name(test.func) == "is_tensor" or (last_name(test.func) == "hasattr" and of_move)
+    name, asked = last_name(test.func), test.args[1] if len(test.args) == 2 else None
+    if name == "isinstance" and asked is not None:
+        return any(last_name(each) == "Tensor" for each in (asked.elts if isinstance(asked, ast.Tuple) else [asked]))
+    return name == "is_tensor" or (name == "hasattr" and isinstance(asked, ast.Constant) and asked.value in _MOVERS)
+
+
+def _asks_for_tensor(test: ast.expr, walk: _Walk) -> bool:
+    """The same of the loop's current item."""
+    return asks_for_tensor(test) and isinstance(test, ast.Call) and _is_item(test.args[0], walk)
 
 
 def _asks_type(test: ast.expr, walk: _Walk) -> bool:
