@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from typing import IO
 
 
+CLOCK_LAG = 0.05
+"""Seconds by which the times of files may lag behind `time.time()`: the kernel takes them from its last tick."""
+
+
 class Changed(Exception):
     """Somebody else has written to files that are being tried; the text says which, and where their good state is."""
 
@@ -95,7 +99,8 @@ class States:
         Python takes a module's byte code for valid by the second of its time and its size.
         """
         other = [path for path, data in state.items() if self._seen[path][0] != data]
-        while int(time.time()) in [self._seen[path][1] for path in other]:
+        seen = {self._seen[path][1] for path in other}
+        while seen & {int(time.time()), int(time.time() - CLOCK_LAG)}:
             time.sleep(0.05)
         self._replace(state)
         for path in other:  # it may have been written before, in the second that is to be left
