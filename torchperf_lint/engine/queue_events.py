@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Unproven
 from torchperf_lint.knowledge import launches, torch_api
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
-from torchperf_lint.model.syntax.names import last_name
+from torchperf_lint.model.syntax.names import asks_for_tensor, last_name
 from torchperf_lint.syntax.tree import COMPREHENSIONS, children
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Expressions:
             sure, others = node.values[:1], node.values[1:]
         else:
             sure, others = [node.test], [node.body, node.orelse]
-            if _asks_for_tensor(node.test):
+            if asks_for_tensor(node.test):
                 sure, others = [node.test, node.body], [node.orelse]
         for part in sure:
             is_asked = part is sure[0] and not isinstance(node, ast.Compare)
@@ -326,14 +326,6 @@ def _surely_waits(call: ast.Call) -> bool:
 
 def _is_spread(call: ast.Call) -> bool:
     return any(isinstance(each, ast.Starred) for each in call.args)
-
-
-def _asks_for_tensor(test: ast.expr) -> bool:
-    """`torch.is_tensor(x)`, `isinstance(x, torch.Tensor)`: true where waits matter."""
-    if not isinstance(test, ast.Call):
-        return False
-    name = last_name(test.func)
-    return name == "is_tensor" or (name == "isinstance" and len(test.args) == 2 and last_name(test.args[1]) == "Tensor")
 
 
 def _is_of_schedule(call: ast.Call, func: ast.Attribute) -> bool:

@@ -13,7 +13,7 @@ from torchperf_lint.model.syntax.backward import names_sent_backward
 from torchperf_lint.model.syntax.code import Code, Vocabulary
 from torchperf_lint.model.syntax.hostdata import is_host_data
 from torchperf_lint.model.syntax.index import AttributeStore, Block, CallRecord, ClassInfo, FunctionInfo, Place
-from torchperf_lint.model.syntax.names import dotted, given_to, last_name, names_in
+from torchperf_lint.model.syntax.names import asks_for_tensor, assigned_to, dotted, given_to, last_name, names_in
 from torchperf_lint.model.syntax.scope import names_bound_in
 from torchperf_lint.model.values.devices import as_device, named_device
 from torchperf_lint.model.values.narrowing import runs_eagerly
@@ -35,6 +35,8 @@ __all__ = [
     "Use",
     "Vocabulary",
     "as_device",
+    "asks_for_tensor",
+    "assigned_to",
     "asks_about_accelerator",
     "dotted",
     "given_to",

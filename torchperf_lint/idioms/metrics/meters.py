@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 from torchperf_lint.idioms.arguments import passed
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.handles import dotted, last_name, names_in
+from torchperf_lint.model.handles import asks_for_tensor, assigned_to, dotted, last_name, names_in
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
@@ -150,18 +150,10 @@ def _settles(node: ast.AST, reading: ast.stmt | None) -> bool:
     """
     if isinstance(node, ast.If):
         return (
-            _asks_for_tensor(node.test) and len(node.body) == 1 and not node.orelse and _settles(node.body[0], reading)
+            asks_for_tensor(node.test) and len(node.body) == 1 and not node.orelse and _settles(node.body[0], reading)
         )
     reads = any(isinstance(each, ast.Attribute) and each.attr == "item" for each in subtree(node))
     return bool(_rebound(node)) and (not reads or node is reading)
-
-
-def _asks_for_tensor(test: ast.expr) -> bool:
-    """`isinstance(value, torch.Tensor)`, `torch.is_tensor(value)`."""
-    if not isinstance(test, ast.Call):
-        return False
-    is_instance = last_name(test.func) == "isinstance" and len(test.args) == 2 and last_name(test.args[1]) == "Tensor"
-    return is_instance or last_name(test.func) == "is_tensor"
 
 
 class _Walk:
@@ -225,7 +217,7 @@ class _Walk:
                     if self._model.home(function) is not self._model:
                         return False
         plain = [
-            _given_to(function, node)
+            assigned_to(function.parents, node)
             for function in methods
             for node in function.nodes
             if _is_own(node, function) and node.attr in reckoned and isinstance(node.ctx, ast.Store)
@@ -299,18 +291,6 @@ class _Walk:
 def _is_own(node: ast.AST, function: FunctionInfo) -> TypeGuard[ast.Attribute]:
     """`self.sum`."""
     return isinstance(node, ast.Attribute) and dotted(node.value) == function.self_name
-
-
-def _given_to(function: FunctionInfo, node: ast.Attribute) -> ast.expr | None:
-    """What an assignment gives to the attribute: `self.sum = 0.0`, and `self.sum, self.count = 0.0, 0`."""
-    parent = function.parents.get(node)
-    if not isinstance(parent, ast.Tuple):
-        return parent.value if isinstance(parent, (ast.Assign, ast.AnnAssign)) else None
-    statement = function.parents.get(parent)
-    values = statement.value if isinstance(statement, ast.Assign) else None
-    if not isinstance(values, ast.Tuple) or len(values.elts) != len(parent.elts):
-        return None
-    return values.elts[parent.elts.index(node)]
 
 
 def _is_reckoned(made: ast.expr | None) -> bool:

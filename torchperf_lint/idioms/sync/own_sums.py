@@ -14,7 +14,7 @@ from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 from torchperf_lint.idioms.transfer.pinned_copies import rests_on_waits
 from torchperf_lint.idioms.written_helpers import ALL_SETTLED, defined
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.handles import ClassInfo, dotted, last_name
+from torchperf_lint.model.handles import ClassInfo, assigned_to, dotted, last_name
 from torchperf_lint.syntax import cst, edits
 from torchperf_lint.syntax.tree import subtree
 
@@ -182,23 +182,17 @@ def _is_known_use(function: FunctionInfo, node: ast.Attribute, found: _Attribute
     if isinstance(node.ctx, ast.Load):
         found.loads.append((function, node))
         return True
-    given = _given(function, node)
+    given = assigned_to(function.parents, node) if _stands_alone(function, node) else None
     if given is not None:
         found.starts.append(given)
     return given is not None
 
 
-def _given(function: FunctionInfo, node: ast.Attribute) -> ast.expr | None:
-    """What an assignment gives to the attribute: `self.sum = 0.0`, and `self.sum, self.count = 0.0, 0`."""
+def _stands_alone(function: FunctionInfo, node: ast.Attribute) -> bool:
+    """Whether an assignment has no other target beside the attribute, or beside the tuple that it is part of."""
     parent = function.parents.get(node)
-    if isinstance(parent, ast.AnnAssign) or (isinstance(parent, ast.Assign) and len(parent.targets) == 1):
-        return parent.value
-    statement = function.parents.get(parent) if isinstance(parent, ast.Tuple) else None
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Tuple) or statement.targets[1:]:
-        return None
-    assert isinstance(parent, ast.Tuple)
-    values = statement.value.elts
-    return values[parent.elts.index(node)] if len(values) == len(parent.elts) else None
+    statement = function.parents.get(parent) if isinstance(parent, ast.Tuple) else parent
+    return not isinstance(statement, ast.Assign) or len(statement.targets) == 1
 
 
 def _begins(start: ast.expr, collected: bool) -> bool:

@@ -161,8 +161,8 @@ def _hands_on(block: list[ast.stmt], walk: _Walk) -> bool:
     return any(_is_item(given, walk) for call in calls for given in call.args if last_name(call.func) not in _COPIES)
 
 
-def asks_for_tensor(test: ast.expr) -> bool:
-    """`isinstance(value, torch.Tensor)`, `torch.is_tensor(value)`, `hasattr(value, "to")`."""
+def asks_for_movable(test: ast.expr) -> bool:
+    """`isinstance(value, (torch.Tensor, Batch))`, `torch.is_tensor(value)`, `hasattr(value, "to")`."""
     if not isinstance(test, ast.Call) or not test.args:
         return False
     name, asked = last_name(test.func), test.args[1] if len(test.args) == 2 else None
@@ -173,7 +173,7 @@ def asks_for_tensor(test: ast.expr) -> bool:
 
 def _asks_for_tensor(test: ast.expr, walk: _Walk) -> bool:
     """The same of the loop's current item."""
-    return asks_for_tensor(test) and isinstance(test, ast.Call) and _is_item(test.args[0], walk)
+    return asks_for_movable(test) and isinstance(test, ast.Call) and _is_item(test.args[0], walk)
 
 
 def _asks_type(test: ast.expr, walk: _Walk) -> bool:

@@ -1,10 +1,14 @@
-"""Names in Python's trees: those that a block binds, those of an expression, the arguments of a call."""
+"""Names in Python's trees: those that a block binds, those of an expression, what calls and assignments give."""
 
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 from torchperf_lint.syntax.tree import children, subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def bindings(block: list[ast.stmt]) -> list[str]:
@@ -40,6 +44,26 @@ def given_to(call: ast.Call) -> list[ast.expr]:
         else:
             found.append(node)
     return found
+
+
+def assigned_to(parents: Mapping[ast.AST, ast.AST], node: ast.Attribute) -> ast.expr | None:
+    """What an assignment gives to the attribute: `self.sum = 0.0`, and `self.sum, self.count = 0.0, 0`."""
+    parent = parents.get(node)
+    if not isinstance(parent, ast.Tuple):
+        return parent.value if isinstance(parent, (ast.Assign, ast.AnnAssign)) else None
+    statement = parents.get(parent)
+    values = statement.value if isinstance(statement, ast.Assign) else None
+    if not isinstance(values, ast.Tuple) or len(values.elts) != len(parent.elts):
+        return None
+    return values.elts[parent.elts.index(node)]
+
+
+def asks_for_tensor(test: ast.expr) -> bool:
+    """`isinstance(value, torch.Tensor)`, `torch.is_tensor(value)`."""
+    if not isinstance(test, ast.Call):
+        return False
+    name = last_name(test.func)
+    return name == "is_tensor" or (name == "isinstance" and len(test.args) == 2 and last_name(test.args[1]) == "Tensor")
 
 
 def names_in(node: ast.AST) -> list[str]:

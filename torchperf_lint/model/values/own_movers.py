@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from torchperf_lint.engine.findings import Moved
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, with_fields
-from torchperf_lint.model.syntax.bulk_moves import asks_for_tensor
+from torchperf_lint.model.syntax.bulk_moves import asks_for_movable
 from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.model.values import parameters
 from torchperf_lint.syntax.tree import subtree
@@ -88,7 +88,7 @@ def _moved_in(block: list[ast.stmt], function: FunctionInfo) -> ast.Call | None:
     stores = [each for each in block if _owner_set(each) is not None or isinstance(each, ast.If)]
     for statement in stores if len(stores) == 1 else ():
         if isinstance(statement, ast.If):
-            return _moved_in(statement.body, function) if asks_for_tensor(statement.test) else None
+            return _moved_in(statement.body, function) if asks_for_movable(statement.test) else None
         owner = _owner_set(statement)
         returns = [each.value for each in function.nodes if isinstance(each, ast.Return)]
         given_back = [None if each is None else dotted(each) for each in returns]
@@ -105,7 +105,7 @@ def _stored_move(statement: ast.stmt, block: list[ast.stmt]) -> ast.Call | None:
         bound = [each.value for each in block if isinstance(each, ast.Assign) and _binds(each, stored.id)]
         stored = bound[-1] if bound else None
     if isinstance(stored, ast.IfExp):
-        stored = stored.body if asks_for_tensor(stored.test) else None
+        stored = stored.body if asks_for_movable(stored.test) else None
     return stored if _is_move(stored) else None
 
 
@@ -134,7 +134,7 @@ def _moved_by(made: _Comprehension, function: FunctionInfo) -> ast.Call | None:
         return None
     result = made.value if isinstance(made, ast.DictComp) else made.elt
     if isinstance(result, ast.IfExp):
-        result = result.body if asks_for_tensor(result.test) else ast.Constant(None)
+        result = result.body if asks_for_movable(result.test) else ast.Constant(None)
     is_whole = not made.generators[0].ifs and len(made.generators) == 1
     return result if is_whole and _is_move(result) else None
 
