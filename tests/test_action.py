@@ -24,6 +24,7 @@ SCRIPTS = [step for step in STEPS if "run" in step]
 DOCS = ROOT / "docs"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("schema", "path"),
     [
@@ -108,6 +109,7 @@ GIVEN = {"ANNOTATIONS": "true", "FAIL": "true", "SARIF_FILE": "a report.sarif", 
 GIVEN |= {"SUGGEST": "false", "SUGGESTED": "a report.rdjson"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="the script is one of bash")
 @pytest.mark.parametrize(("code", "status"), [(LOOP, 1), ("x = 1\n", 0), ("def f(:\n", 2)])
 def test_the_script_prints_commands_and_writes_sarif(tmp_path: Path, code: str, status: int) -> None:
@@ -148,6 +150,7 @@ def test_the_script_tells_a_mistake_once(tmp_path: Path, mistake: str) -> None:
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="the script is one of bash")
 def test_the_inputs_change_what_is_printed_written_and_told(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(LOOP, encoding="utf-8")

@@ -135,6 +135,7 @@ STATEMENTS = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(STATEMENTS, min_size=1, max_size=3), st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_of_any_text_that_parses(statements, end, is_ended):
     text = ("\n".join(statements) + "\n" * is_ended).replace("\n", end)

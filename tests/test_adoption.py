@@ -9,6 +9,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from documents import ADOPTION, folded
 from git_project import WHO, begun, committed
 from linting import ROOT
@@ -20,6 +22,7 @@ UNSET = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "FORCE_COLOR")
 BLOCK = re.compile(r"(?:<!-- write: (?P<file>\S+) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)```\n", re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_commands_print_what_the_page_says(tmp_path: Path, bless: bool) -> None:
     bash = shutil.which("bash")
     assert bash is not None

@@ -220,6 +220,7 @@ def test_an_estimator_that_picks_its_device_loses_nothing_by_its_callers(here: P
     assert all_alone >= 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", DATA)
 @pytest.mark.parametrize("default", ["None", '"cpu"', '"cuda"'])
 def test_a_predictor_that_is_given_the_accelerator_loses_nothing(here: Path, given: str, default: str) -> None:

@@ -165,6 +165,7 @@ def test_a_mistake_is_no_newer_grammar(here: Path, text: str) -> None:
     assert "syntax error" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -200,6 +201,7 @@ def test_two_thousand_brackets_say_so(here: Path) -> None:
     assert "too many nested parentheses" in line or "too deeply nested" in line
 
 
+@pytest.mark.slow
 def test_ten_megabytes_are_linted() -> None:
     data = b"".join(b"v%d = '%s'\n" % (n, b"text " * 100) for n in range(20_000)) + GOOD.encode()
     assert len(data) > 10_000_000
@@ -208,6 +210,7 @@ def test_ten_megabytes_are_linted() -> None:
     assert [each.row for each in report.diagnostics] == [20_001]
 
 
+@pytest.mark.slow
 def test_more_than_twenty_megabytes_are_refused_unless_nothing_can_be_found() -> None:
     data = b"x = 1\n" * 3_400_000
     assert len(data) > runner.LARGEST

@@ -197,6 +197,7 @@ def model_of(text: str) -> Model:
     return Model(AnalyzedFile(source, index_of(source.parse(), source.path), Hints()), Target())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "low", "project", "lost", "gained"), IN_PROJECTS, ids=str)
 def test_projects(
     name: str, low: int, project: str, lost: str, gained: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -279,6 +279,7 @@ def _lint(folder: Path, *options: str) -> list[str]:
     return [":".join(line.split(":")[:2]) + line.split(":")[3][:7] for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_the_whole_project_is_known_and_any_line_of_the_statement_counts(tmp_path):
     """A helper is hot because of a file that did not change; its finding counts where a row of its statement did."""
     begun(tmp_path)

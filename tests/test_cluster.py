@@ -223,6 +223,7 @@ def test_workers_are_blind_to_the_project(here: Path, cluster: LocalCluster) -> 
         assert all(not place.startswith(str(here)) for place in client.run(os.getcwd).values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", [Action.CHECK, Action.TRY])
 def test_results_are_those_of_this_machine(
     here: Path, cluster: LocalCluster, action: Action, monkeypatch: pytest.MonkeyPatch
@@ -245,6 +246,7 @@ def test_results_are_those_of_this_machine(
         assert list(client.run(lambda: blind_worker.asked).values()) == [[], []]
 
 
+@pytest.mark.slow
 def test_fixes_are_made_there_and_written_here(
     here: Path, cluster: LocalCluster, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -281,6 +283,7 @@ def test_what_is_kept_of_a_run_is_that_of_a_run_here(
     )
 
 
+@pytest.mark.slow
 def test_a_worker_with_threads_gives_the_same(here: Path) -> None:
     lay_out(here)
     with started(n_workers=1, threads_per_worker=4) as threads:
@@ -316,6 +319,7 @@ def test_a_worker_that_is_killed_in_mid_run_changes_nothing(
         assert killed[0] not in client.run(os.getpid).values()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files_per_call", few([1, 16]))
 def test_a_file_that_ends_every_worker_costs_a_line_and_the_others_are_linted(
     here: Path, monkeypatch: pytest.MonkeyPatch, files_per_call: int
@@ -338,6 +342,7 @@ def test_a_file_that_ends_every_worker_costs_a_line_and_the_others_are_linted(
     assert results == [*plain, failed(Failure("poison.py", None, None, "not checked: a worker process was ended"))]
 
 
+@pytest.mark.slow
 def test_a_run_whose_workers_are_all_gone_ends_and_writes_nothing(
     here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -363,6 +368,7 @@ def test_a_run_whose_workers_are_all_gone_ends_and_writes_nothing(
     assert {path.read_text() for path in here.glob("*.py")} == {SUMS}
 
 
+@pytest.mark.slow
 def test_a_run_whose_scheduler_is_gone_ends_and_writes_nothing(
     here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

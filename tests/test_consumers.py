@@ -336,6 +336,7 @@ def test_a_reader_of_junit_counts_as_we_do(path: str) -> None:
 # A whole run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sarif", "gitlab", "junit"])
 def test_files_of_a_whole_run_are_read(tmp_path: Path, name: str) -> None:
     (tmp_path / "train.py").write_text(TRAINING, encoding="utf-8")

@@ -67,6 +67,7 @@ def by_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Slices, "size", 10**9)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("by_slices")
 @pytest.mark.parametrize("share", few([0.5, 0, 1], 2))
 @pytest.mark.parametrize("seed", few(range(3)))
@@ -118,6 +119,7 @@ def assert_nothing_is_hidden(snapshot: Snapshot, order: Iterable[str]) -> None:
         assert not missing, path
 
 
+@pytest.mark.slow
 def test_all_queries_are_known_and_can_be_repeated(tmp_path: Path) -> None:
     asked: set[Question] = set()
     for name in PROJECTS:

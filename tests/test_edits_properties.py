@@ -74,6 +74,7 @@ def test_some_fixture_has_a_fix() -> None:
     assert FIXABLE, "no fixture has a fix, so nothing was tested"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FIXABLE, reason="test_some_fixture_has_a_fix fails and says so")
 @given(data=st.data(), dress=dresses, unsafe=st.booleans())
 def test_dress_does_not_matter(data: st.DataObject, dress: Dress, unsafe: bool) -> None:
@@ -101,6 +102,7 @@ def test_old_bytes_around_the_edits_are_kept(path: object) -> None:
         assert all(fixture.data[edit.start : edit.end] != edit.content for edit in made), "an edit changes nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", few(fixture_paths(), 4), ids=label)
 def test_what_a_fix_writes_has_a_meaning(path: object) -> None:
     """No fix, of any grade, uses a name that nothing binds."""
@@ -217,6 +219,7 @@ def test_an_argument_is_added_to_any_call(source: Source) -> None:
     is_now(source, added, module)
 
 
+@pytest.mark.slow
 @given(programs(CALLS), st.data())
 def test_any_argument_is_dropped(source: Source, data: st.DataObject) -> None:
     module, call, tree, node = found(source, ast.Call)

@@ -137,6 +137,7 @@ def test_any_layout_of_a_from_import_says_the_same(module: list[str], names: lis
     assert set(imports(f"from {root} import {written}\n")) == {f"{root}.{name}" for name in names}
 
 
+@pytest.mark.slow
 def test_no_import_of_this_package_is_left_out() -> None:
     for path in sorted((ROOT / "torchperf_lint").rglob("*.py")):
         code = path.read_text(encoding="utf-8")

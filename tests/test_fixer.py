@@ -393,6 +393,7 @@ def test_a_fix_that_breaks_its_rule_is_not_offered() -> None:
     assert left.fix is None
 
 
+@pytest.mark.slow
 def test_fixes_are_not_told_apart_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     checks = []
 

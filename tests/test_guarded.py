@@ -212,6 +212,7 @@ def test_a_file_that_may_not_be_written_is_told_and_the_others_are_fixed(checked
     assert "a.py: error: cannot be written: the file is read-only\n" in err
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 def test_states_of_one_size_are_not_taken_for_each_other(checked):
     """Python would take the byte code of a module for valid by its size and the second of its time."""
@@ -224,6 +225,7 @@ def test_states_of_one_size_are_not_taken_for_each_other(checked):
     assert texts() == {"a.py": fixed, "b.py": fixed, "c.py": x, "d.py": y}
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 @pytest.mark.parametrize("between", [False, True], ids=["as-shown", "written-in-between"])
 def test_no_state_is_shown_in_the_second_of_the_one_before(tmp_path, monkeypatch, between):

@@ -110,6 +110,7 @@ def test_the_expressions_are_found() -> None:
     assert any(name.startswith("knowledge.versions:") for name in EXPRESSIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few(EXPRESSIONS, 4))
 @settings(max_examples=60, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(st.data())
@@ -128,6 +129,7 @@ def test_no_version_hangs(text: str) -> None:
         parse_version(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("comment", ["# noqa: {}", "# torchperf-lint: ignore-file[{}]", "# é # noqa: {}"])
 def test_no_comment_hangs(comment: str) -> None:
     text = f"x.item()\n{comment.format(', '.join(['TPL102', 'TPL999'] * 25_000))}\n"
@@ -145,6 +147,7 @@ def test_no_scan_of_a_file_hangs(opening: str, piece: str) -> None:
             symbols_of(text.encode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

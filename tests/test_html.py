@@ -234,6 +234,7 @@ def test_the_page_does_not_call_every_note_advice() -> None:
     assert "A finding that matters less, such as a wait behind another one, is milder than its rule." in lead
 
 
+@pytest.mark.slow
 def test_long_statements_and_long_lines_are_cut() -> None:
     data = b"f(\n" + b"    1,\n" * 30 + b")\ng()\n"
     (article,) = page(diagnostic(data, data[:-5].strip()), data=data).iter("article")

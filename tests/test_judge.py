@@ -42,6 +42,7 @@ def edited(draw: random.Random, data: bytes) -> bytes:
     return b"".join(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("project", SEVERAL, ids=lambda path: path.name)
 def test_edits_lead_to_the_reports_of_a_new_judge(project: Path, tmp_path: Path) -> None:
     here = tmp_path / "project"

@@ -83,6 +83,7 @@ def test_a_second_run_loads_no_rule_and_sees_every_change(copy):
     assert declared_by(copy)[1], "a module has come"
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_where_python_keeps_no_byte_code(copy):
     declared_by(copy, PYTHONDONTWRITEBYTECODE="1")
     assert not list(copy.rglob("*declarations.json"))

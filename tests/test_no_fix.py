@@ -43,6 +43,7 @@ def test_every_reason_is_given_somewhere() -> None:
     assert not [reason.name for reason in NoFix if f"NoFix.{reason.name}" not in code]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", ALWAYS_SAID)
 def test_finding_without_a_fix_says_why(code: str) -> None:
     stems = {path.parent for path in RULE_FIXTURES.rglob("*.py") if f"expect: {code}" in path.read_text("utf-8")}

@@ -250,6 +250,7 @@ def _installed(commands: Path) -> Iterator[Path]:
         yield from (path for path in package.rglob("*") if "__pycache__" not in path.parts)
 
 
+@pytest.mark.slow
 def test_counts_a_script_where_it_is_installed(full_environment: Path, tmp_path: Path) -> None:
     """Not slow by its mark, for no other quick test runs programs from anything but a checkout."""
     (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")

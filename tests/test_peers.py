@@ -66,6 +66,7 @@ def test_linter_that_did_not_do_its_work_has_no_figure(
     assert reason is None or str(left.value) == reason
 
 
+@pytest.mark.slow
 def test_one_that_cannot_be_installed_is_named_with_the_reason(
     peers: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -306,6 +306,7 @@ def _fixed(case: Case, *, unsafe: bool) -> dict[str, bytes]:
 # -- laws ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @a_law_of_cases
 def test_the_order_of_files_changes_nothing(name: str, here: Path, whole: Callable[[str], Findings]) -> None:
     case = load_case(name)

@@ -42,6 +42,7 @@ def test_fixes(path: Path, bless: bool) -> None:
     hold(fixture.result(".unsafe.py"), safe, unsafe)
 
 
+@pytest.mark.slow
 @a_law_of_fixtures
 def test_every_fix_can_be_made_alone(path: Path) -> None:
     fixture = load_fixture(path)

@@ -71,6 +71,7 @@ def test_what_differs_is_told_but_not_what_is_flaky(run: ModuleType) -> None:
     assert run._different(before, after, ("b",)) == different
 
 
+@pytest.mark.slow
 def test_rows_that_tests_run_are_noted(run: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "package.py").write_text("def used():\n    x = 1\n    return x\n\n\ndef unused():\n    return 2\n")
     tests = "import package\n\ndef test_used(): assert package.used() == 1\n\ndef test_bad(): assert package.no\n"

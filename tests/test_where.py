@@ -50,6 +50,7 @@ def test_every_package_has_an_existing_module(where: ModuleType) -> None:
         assert place.is_dir() or place.with_suffix(".py").is_file(), key
 
 
+@pytest.mark.slow
 def test_the_packages_add_up_to_the_process(tmp_path: Path) -> None:
     for path in sorted((ROOT / "fixtures" / "workloads").glob("*.py")):
         (tmp_path / path.name).write_bytes(path.read_bytes())

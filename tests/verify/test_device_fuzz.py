@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(
 PROGRAMS = 600
 
 
+@pytest.mark.slow
 def test_random_programs(capsys):
     folders = (ROOT, ROOT / "tests" / "verify")
     run = subprocess.run(

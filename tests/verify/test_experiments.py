@@ -40,6 +40,7 @@ def row(tmp_path_factory, launch):
     return lambda claim: laboratory.row(claim, None)
 
 
+@pytest.mark.slow
 def test_one_command_takes_the_naive_metric_loop_to_the_baseline(row):
     goal = row(GOAL)
     assert goal.counts == {"naive": 2, "fixed": 0, "no metrics": 0}
@@ -81,6 +82,7 @@ def test_tips(row):
     assert {row.verdict for row in rows[5:]} == {NOT_COUNTABLE}
 
 
+@pytest.mark.slow
 def test_the_input_pipelines_variants_agree_and_are_judged():
     rows = experiments.run_input_pipeline(["--samples", "32", "--rounds", "3"])
     assert [row.unit for row in rows] == [experiments.CPU_TIME] * 4

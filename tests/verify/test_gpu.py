@@ -87,6 +87,7 @@ def cases_of_one(*needs: Release) -> pairs.Case:
     return pairs.Case(workloads.Workload(Path("run_x.py"), rule, (), workloads.Agreement(), needs), "1.6.1")
 
 
+@pytest.mark.slow
 def test_times_are_kept_one_by_one_until_the_time_is_up(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = gpu.Clock(5)
     (shown,) = gpu._count(cases(), "sim", checkout / "releases", 2, clock)
@@ -103,6 +104,7 @@ def test_times_are_kept_one_by_one_until_the_time_is_up(checkout: Path, monkeypa
     assert (first.step_ms, second.step_ms) == ({"unfixed": 2.0, "safe": 1.5}, {})
 
 
+@pytest.mark.slow
 def test_what_has_no_times_is_timed_first_and_times_stay_with_their_counts(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

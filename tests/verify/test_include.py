@@ -61,6 +61,7 @@ def test_a_librarys_lines_are_its_callers_unless_it_is_included(tmp_path: Path, 
     assert run.report["rows"] == {script: [1, 2, 4]}
 
 
+@pytest.mark.slow
 def test_an_included_packages_lines_are_counted_and_noted(tmp_path: Path) -> None:
     run = _run(tmp_path, "trainer", python=sys.executable)
     assert run.status == OK

@@ -225,6 +225,7 @@ def test_the_counts_are_of_all_rules_with_mutants_and_can_be_printed(mutants, ca
     assert capsys.readouterr().out.endswith(f"of {len(counts)} rules: {mutants.told(counts).partition(': ')[2]}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few(QUICK, len(QUICK)))
 def test_written_mutants_are_rejected_for_the_reason_that_is_written(name, mutants, launch):
     rule = registry.find_rule(name.partition("/")[0])
@@ -237,6 +238,7 @@ def test_written_mutants_are_rejected_for_the_reason_that_is_written(name, mutan
     assert {trial.judge(mutant, pages.measured())[0] for mutant in written} == {"rejected"}
 
 
+@pytest.mark.slow
 def test_a_fork_that_takes_too_long_is_ended(tmp_path):
     script = tmp_path / "program.py"
     script.write_text("import signal, time\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\ntime.sleep(60)\n")
@@ -248,6 +250,7 @@ def test_a_fork_that_takes_too_long_is_ended(tmp_path):
         assert run_program(script, "sim", launch=launch).status == "ok"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", sorted(IMPORTED_BY_MANY))
 def test_what_forks_have_imported_has_not_touched_a_device(device):
     code = (
@@ -257,6 +260,7 @@ def test_what_forks_have_imported_has_not_touched_a_device(device):
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_a_fork_runs_a_program_as_a_process_of_its_own_does(launch, tmp_path, monkeypatch):
     monkeypatch.setenv("PLACE", "there")
     library = tmp_path / "library"

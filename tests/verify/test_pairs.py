@@ -272,6 +272,7 @@ def workload(tmp_path):
     return read_workload(path, registry.find_rule("TPL102"))
 
 
+@pytest.mark.slow
 def test_our_fix_of_a_real_program_is_accepted(workload, tmp_path):
     proof = pairs.prove(Case(workload, None), "sim", tmp_path)
     assert proof.verdict == ACCEPTED, proof.reasons
@@ -280,6 +281,7 @@ def test_our_fix_of_a_real_program_is_accepted(workload, tmp_path):
     assert [line.where.row for line in proof.runs["safe"].lines()] == [13]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "said"),
     few_rows(

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from torchperf_lint.cli import main
 
 PROGRAM = """\
@@ -56,6 +58,7 @@ profiler.export_chrome_trace("trace.json.gz")
 """
 
 
+@pytest.mark.slow
 def test_rows_of_what_torch_exports(tmp_path, monkeypatch, capsys):
     (tmp_path / "train.py").write_text(PROGRAM)
     subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, check=True)

@@ -171,6 +171,7 @@ def test_a_field_that_does_not_exist_cannot_be_declared():
 # ---- the command
 
 
+@pytest.mark.slow
 def test_names_choose_programs_and_a_wrong_one_is_an_error():
     done = _run("scalars.item", "copies.cpu")
     assert done.returncode == 0, done.stderr

@@ -97,6 +97,7 @@ def test_a_finding_in_a_helper_is_confirmed_by_the_script_that_calls_it(project)
     assert lines[found + 1].startswith("      TPL105 ")
 
 
+@pytest.mark.slow
 def test_a_script_stops_after_the_steps_that_are_asked_for(project):
     done = _verify(project, "--script", "train.py", "--device", "sim", "--steps", "6")
     assert "done:" not in done.stdout
@@ -111,6 +112,7 @@ def test_a_clean_script_has_status_0(project):
     assert "No steps to count over were seen" in done.stdout
 
 
+@pytest.mark.slow
 def test_what_fails_is_said_and_has_status_2(project):
     missing = _verify(project, "--script", "gone.py")
     assert (missing.returncode, missing.stdout) == (2, "")
@@ -138,6 +140,7 @@ ENDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", few(ENDS, 4))
 def test_how_a_script_ended_is_said(project, program):
     (project / "train.py").write_text(f"import os\nimport torch\n{program}\n")
@@ -305,6 +308,7 @@ def test_what_a_failed_program_did_not_come_to_is_not_refuted(project):
     assert lines[-1] == "2 findings confirmed, 3 neither confirmed nor refuted; 3 waiting lines, 1 not found"
 
 
+@pytest.mark.slow
 def test_what_a_stopped_program_did_not_come_to_is_told_from_what_it_refutes(project):
     (project / "train.py").write_text(SCRIPT + EVALUATION)
     done = _verify(project, "--script", "train.py", "--device", "sim", "--steps", "6")

@@ -195,6 +195,7 @@ def _calls(before: str) -> str:
     return subprocess.run([sys.executable, "-c", run], check=True, capture_output=True, text=True).stdout.strip()
 
 
+@pytest.mark.slow
 def test_on_a_gpu_it_pins_and_does_not_wait() -> None:
     pinned = "[{'pin_memory': True}, (('cuda',), {'non_blocking': True})]"
     assert _calls("") == pinned

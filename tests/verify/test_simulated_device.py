@@ -46,6 +46,7 @@ def outcomes(request: pytest.FixtureRequest) -> dict[str, dict[str, str]]:
     return {name.removeprefix("outcomes of "): found for line in lines for name, found in line.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "check"), checks())
 def test_simulated_device(module: str, check: str, outcomes: dict[str, dict[str, str]]) -> None:
     assert not outcomes[module][check], outcomes[module][check]

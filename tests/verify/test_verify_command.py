@@ -32,6 +32,7 @@ def checkout(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_what_is_measured_is_written_once_and_then_held_against_each_run(checkout, capsys):
     assert command.main(["TPL102", "--device", "sim"]) == NOT_PROVED
     assert "the page says nothing of this workload" in capsys.readouterr().out

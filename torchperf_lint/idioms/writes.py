@@ -180,8 +180,7 @@ def may_write(
 def _is_unknown(called: Value) -> bool:
     """Whether a function may write to its arguments; `handed_to_writers` has the library's own."""
     is_of_tensor = called.kind is Kind.METHOD and called.function is None and called.element is not None
-    is_layer = called.kind is Kind.MODULE and called.cls is None and (called.ref or "").startswith("torch.nn.")
-    return not (called.kind in (Kind.LIBRARY, Kind.CLASS) or is_layer or is_of_tensor)
+    return not (called.kind in (Kind.LIBRARY, Kind.CLASS) or called.is_layer or is_of_tensor)
 
 
 def _names_for(model: Model, function: FunctionInfo, node: ast.expr) -> set[str]:

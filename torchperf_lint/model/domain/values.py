@@ -134,6 +134,12 @@ class Value(NamedTuple):
         """A tensor or a pytree of tensors."""
         return self.kind is Kind.TENSOR or self.kind is Kind.PYTREE
 
+    @property
+    def is_layer(self) -> bool:
+        """A layer that torch defines, as `nn.Linear`; what is only known as an `nn.Module` may be a whole model."""
+        is_named = (self.ref or "").startswith("torch.nn.") and self.ref != "torch.nn.Module"
+        return self.kind is Kind.MODULE and self.cls is None and is_named
+
 
 UNKNOWN = Value()
 NONE = Value(Kind.NONE)

@@ -6,8 +6,9 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from torchperf_lint.knowledge import torch_api
+from torchperf_lint.knowledge import conventions, torch_api
 from torchperf_lint.knowledge.containers import FILL
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.frequency.loop_bodies import made_of_item, names_given
 from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.model.syntax.iterables import counted, is_listed
@@ -15,6 +16,7 @@ from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.frequency import Loop
+    from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 
 _GROWS = FILL | {"add_", "copy_"}
@@ -59,6 +61,24 @@ def about_items(loop: Loop, function: FunctionInfo) -> list[CallRecord]:
     made, walked = made_of_item(loop), _names_in(loop.target)
     direct = [record for record in function.calls_made if record.place.loops()[:1] == [loop]]
     return [each for each in direct if made & names_given(each) and not walked & _names_in(each.call.func)]
+
+
+def runs_part(inference: ValueQuestions, record: CallRecord, function: FunctionInfo, *, again: bool = False) -> bool:
+    """`model.decode(x)`: a method of a module, which the project defines, or one of a model of a class not known.
+
+    The latter only where the function evaluates. With `again`, where each call gets what an earlier one returned, the
+    name of the model is enough.
+    """
+    func = record.call.func
+    if not isinstance(func, ast.Attribute):
+        return False
+    owner = inference.frame_value(function, func.value)
+    if inference.frame_value(function, func).function is not None:
+        return owner.kind is Kind.MODULE
+    name = last_name(func.value) or ""
+    is_named = name in conventions.MODEL_NAMES or name.endswith(conventions.MODEL_ENDINGS)
+    is_open = owner.kind is Kind.MODULE and owner.cls is None and not owner.is_layer
+    return is_named and (is_open or (again and owner.kind is Kind.UNKNOWN)) and _evaluates(function)
 
 
 def _evaluates(function: FunctionInfo) -> bool:

@@ -12,9 +12,9 @@ from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import hierarchy
 from torchperf_lint.model.domain.frequency import Loop, LoopInfo, LoopKind
 from torchperf_lint.model.domain.values import Kind, Registry
-from torchperf_lint.model.frequency import rollouts
+from torchperf_lint.model.frequency import comprehensions, rollouts
 from torchperf_lint.model.frequency.generators import moved_by, taking, yielding
-from torchperf_lint.model.frequency.inference_loops import about_items, fed_back
+from torchperf_lint.model.frequency.inference_loops import about_items, fed_back, runs_part
 from torchperf_lint.model.frequency.loop_bodies import (
     call_text,
     counts,
@@ -125,11 +125,11 @@ class Loops:
         if self._holds_batches(loop, function):
             return LoopInfo(LoopKind.EPOCH, "", False)
         for record in about_items(loop, function):
-            if self._runs_model(record, loop, function) or self._runs_part(record, function):
+            if self._runs_model(record, loop, function) or runs_part(self.inference, record, function):
                 says = f"this loop runs `{call_text(record)}` for each item"
                 return LoopInfo(LoopKind.OTHER, says, False, infers=True)
         for record in fed_back(loop, function):
-            if self._runs_any_model(record, loop, function) or self._runs_part(record, function):
+            if self._runs_any_model(record, loop, function) or runs_part(self.inference, record, function, again=True):
                 says = f"this loop runs `{call_text(record)}` on what an earlier pass made"
                 return LoopInfo(LoopKind.OTHER, says, False, infers=True)
         return LoopInfo(LoopKind.OTHER, "", False)
@@ -232,9 +232,13 @@ class Loops:
             lambda: [
                 (record, step_loop(record))
                 for record in function.calls_made
-                if self._is_training_call(record, function)
+                if self._is_training_call(record, function) and not self._is_in_batches(record)
             ],
         )
+
+    def _is_in_batches(self, record: CallRecord) -> bool:
+        """`losses = [step(batch) for batch in loader]`: what stands around it is no pass over a batch."""
+        return comprehensions.per_batch(self, record.statement, record.call, record.function) is not None
 
     def _is_training_call(self, record: CallRecord, function: FunctionInfo) -> bool:
         func = record.call.func
@@ -303,9 +307,11 @@ class Loops:
         names = self._names_of_steps()
         for record in function.calls_made:
             name = last_name(record.call.func)
-            if name in _BACKWARD and step_loop(record) is None:
+            if (name not in _BACKWARD and name not in names) or step_loop(record) or self._is_in_batches(record):
+                continue
+            if name in _BACKWARD:
                 return True
-            if calls < bounds.MOST_CALLS_TO_STEP and name in names and step_loop(record) is None:
+            if calls < bounds.MOST_CALLS_TO_STEP:
                 callees = self._callees(record, function)
                 if callees and all(self._home(each).makes_step(each, calls + 1) for each in callees):
                     return True
@@ -438,16 +444,8 @@ class Loops:
         if isinstance(func, ast.Attribute) and func.attr == "forward":
             func = func.value
         callee = self.inference.frame_value(function, func)
-        is_layer = callee.cls is None and (callee.ref or "").startswith("torch.nn.")
         named = callee.cls is not None or last_name(func) in conventions.MODEL_NAMES
-        return callee.kind is Kind.MODULE and named and not is_layer
-
-    def _runs_part(self, record: CallRecord, function: FunctionInfo) -> bool:
-        """`model.decode(x)`: a method of a module, which the project defines."""
-        func = record.call.func
-        if not isinstance(func, ast.Attribute) or self.inference.frame_value(function, func).function is None:
-            return False
-        return self.inference.frame_value(function, func.value).kind is Kind.MODULE
+        return callee.kind is Kind.MODULE and named and not callee.is_layer
 
     def _is_data_there(self, record: CallRecord, loop: ast.stmt, function: FunctionInfo) -> bool:
         """Whether a call in the loop makes a tensor on the accelerator, or moves one there."""

@@ -6,6 +6,7 @@ import ast
 import builtins
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge import conventions
 from torchperf_lint.knowledge.containers import GROW
 from torchperf_lint.knowledge.torch_api import RESHAPE_IN_PLACE, TENSOR_ONLY_METHODS
 from torchperf_lint.model.syntax.device_tests import device_test
@@ -121,8 +122,8 @@ def read(part: ast.AST, reads: set[str], binds: set[str], holders: set[str]) -> 
 def narrowed_paths(test: ast.expr) -> tuple[str, ...]:
     """The paths whose values decide the test, or are narrowed by it.
 
-    They are `x` of `isinstance(x, T)`, of `all(isinstance(each, T) for each in x)`, of `x.is_cuda`, of `x == "train"`
-    and of `x` itself, also inside `and`, `or` and `not`.
+    They are `x` of `isinstance(x, T)`, of `all(isinstance(each, T) for each in x)`, of `x.is_cuda`, of `x == "train"`,
+    of `x` itself, and `device` of `device is None`, also inside `and`, `or` and `not`.
     """
     if isinstance(test, ast.BoolOp):
         return tuple(dict.fromkeys(path for part in test.values for path in narrowed_paths(part)))
@@ -146,8 +147,22 @@ def narrowed_paths(test: ast.expr) -> tuple[str, ...]:
 
 
 def compares_name(test: ast.Compare) -> bool:
-    """Whether it compares a name with a literal text, or looks it up in a literal row of texts."""
-    return len(test.ops) == 1 and isinstance(test.left, ast.Name) and _are_texts(test.comparators[0])
+    """Whether it compares a name with a literal text, or looks it up in a literal row of texts; or `device is None`."""
+    is_of_name = len(test.ops) == 1 and isinstance(test.left, ast.Name)
+    return is_of_name and (_are_texts(test.comparators[0]) or asks_for_device(test))
+
+
+def asks_for_device(test: ast.Compare) -> bool:
+    """`device is None`, `device is not None`: whether the call gave a device."""
+    name, other = test.left, test.comparators[0]
+    is_named = isinstance(name, ast.Name) and name.id in conventions.DEVICE_NAMES
+    return (
+        is_named
+        and len(test.ops) == 1
+        and isinstance(test.ops[0], (ast.Is, ast.IsNot))
+        and isinstance(other, ast.Constant)
+        and other.value is None
+    )
 
 
 def _are_texts(node: ast.expr) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge.conventions import COMPILE_QUESTIONS, EXPORT_QUESTIONS
 from torchperf_lint.model.domain.values import NO_TENSOR, NUMBER, UNKNOWN, Device, Kind, Value
 from torchperf_lint.model.syntax.device_tests import device_test
-from torchperf_lint.model.syntax.effects import compares_name, item_test
+from torchperf_lint.model.syntax.effects import asks_for_device, compares_name, item_test
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.values.binding import hold
 from torchperf_lint.model.values.fields import as_data
@@ -110,7 +110,7 @@ def outcome(test: ast.expr, env: Mapping[str, Value], frame: Frame) -> bool | No
 
 
 def _told_by_call(test: ast.Compare | ast.Name, frame: Frame) -> bool | None:
-    """Whether `mode == "train"`, `mode in ("train", "val")` or `flag` holds for a text or flag that is known.
+    """Whether `mode == "train"`, `mode in ("train", "val")`, `flag` or `x is None` holds for what is known.
 
     Only parameters and names that the function itself binds count: others are settings of the file.
     """
@@ -121,11 +121,13 @@ def _told_by_call(test: ast.Compare | ast.Name, frame: Frame) -> bool | None:
         return None
     left = frame.values.get(name, UNKNOWN)
     if isinstance(test, ast.Name):
-        return left.constant if isinstance(left.constant, bool) else None
+        return False if left.kind is Kind.NONE else left.constant if isinstance(left.constant, bool) else None
+    operator = test.ops[0]
+    if left.kind is Kind.NONE and asks_for_device(test):
+        return isinstance(operator, ast.Is)
     right = frame.values.get(test.comparators[0], UNKNOWN)
     if not compares_name(test) or not _is_text(left):
         return None
-    operator = test.ops[0]
     if isinstance(operator, (ast.Eq, ast.NotEq)) and _is_text(right):
         return (left.constant == right.constant) is isinstance(operator, ast.Eq)
     texts = [value for _, value in right.items or ()] if right.ref in ("tuple", "list", "set") else []

@@ -72,11 +72,16 @@ def called_by_default(inference: ValueQuestions, function: FunctionInfo, default
     return UNKNOWN if dtype is None else Value(Kind.DTYPE, dtype=dtype)
 
 
-def left_out(function: FunctionInfo, default: ast.Constant) -> Value:
-    """The value of a parameter in a call that leaves it out: its text or flag, unless a decorator may give another."""
+def left_out(function: FunctionInfo, name: str, default: ast.Constant) -> Value:
+    """The value of a parameter in a call that leaves it out: its text or flag, unless a decorator may give another.
+
+    A device that is left out is None. What else is None by default is mostly set in the function, and unknown here.
+    """
     value = UNKNOWN if default.value is None else literal(default)
     if any(last_name(each.func if isinstance(each, ast.Call) else each) not in _KEEP for each in function.decorators):
         return value._replace(constant=None)
+    if default.value is None and name in conventions.DEVICE_NAMES:
+        return NONE
     return value._replace(constant=default.value) if isinstance(default.value, bool) else value
 
 

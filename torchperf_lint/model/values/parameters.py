@@ -453,7 +453,7 @@ def bind(inference: ValueQuestions, function: FunctionInfo, arguments: list[Valu
         value = env.get(name, UNKNOWN)
         default = None if name in env else defaults.get(name)
         if isinstance(default, ast.Constant):
-            value = parameter_defaults.left_out(function, default)
+            value = parameter_defaults.left_out(function, name, default)
         elif default is not None:
             value = parameter_defaults.called_by_default(inference, function, default)
         if value.kind is Kind.UNKNOWN and argument.annotation is not None:
