@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge import hooks
 from torchperf_lint.knowledge.common_names import TENSOR_METHODS
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import class_unions, constructors, hierarchy
+from torchperf_lint.model.callgraph import class_unions, constructors, hierarchy, registered
 from torchperf_lint.model.domain.flows import Flow, Handing
 from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.domain.values import Kind
@@ -92,7 +92,7 @@ def may_be_value(inference: ValueQuestions, function: FunctionInfo) -> bool:
         return True
     if inference.program is not None and inference.program.names_elsewhere(function.name, index):
         return True
-    return may_be_looked_up(inference, function)
+    return may_be_looked_up(inference, function) or any(True for _ in registered.lookups(inference.program, function))
 
 
 def may_be_looked_up(inference: ValueQuestions, function: FunctionInfo) -> bool:
@@ -243,6 +243,9 @@ def may_be_by_hierarchy(inference: ValueQuestions, record: CallSite, function: F
     """Whether a call that is not proven may count by class hierarchy, as far as names and syntax tell."""
     if isinstance(record, ImplicitCall):
         return True
+    if function.cls is None or function.name == "__call__":  # a registry may give it
+        flows = inference.flows(function) if may_be_value(inference, function) else ()
+        return any(flow.record is record and flow.grade is Grade.BY_HIERARCHY for flow in flows)
     receiver = record.call.func.value if isinstance(record.call.func, ast.Attribute) else record.call.func
     if not hierarchy.may_be_meant(inference, function, receiver):
         return False

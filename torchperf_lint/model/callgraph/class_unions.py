@@ -43,6 +43,11 @@ def attribute(evaluator: ExpressionValues, base: Value, name: str, node: ast.AST
     return joined(evaluator.inference, base, lambda each: evaluator.attribute_of(each, name, node))
 
 
+def as_callable(inference: ValueQuestions, value: Value) -> Value:
+    """What a registry builds, as an object of those of its classes that can be called; any other value as it is."""
+    return _with_method(inference, value, "__call__") if value.kind is Kind.UNKNOWN else value
+
+
 def _registered(evaluator: ExpressionValues, base: Value, name: str, node: ast.AST) -> Value | None:
     """A method of what a registry builds, by its classes that have one of this name; None for a property."""
     found = [evaluator.attribute_of(each, name, node) for each in alternatives(evaluator.inference, base)]

@@ -146,7 +146,9 @@ def _is_below(inference: ValueQuestions, cls: ClassInfo, other: ClassInfo) -> bo
 
 def says(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> str:
     """What a finding says of such a call."""
-    assert function.cls is not None
+    if function.cls is None or function.name == "__call__":
+        name = function.name if function.cls is None else function.cls.name
+        return f"no proof that this calls `{name}`, but it calls what the registry gives that it is in"
     start = f"no proof that this calls `{function.cls.name}.{function.name}`, but"
     if any(flow.record is record and flow.is_guess for flow in inference.flows(function)):
         return f"{start} it calls a method that is looked up by a name like this"

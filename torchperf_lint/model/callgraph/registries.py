@@ -98,10 +98,10 @@ def named(value: Value, name: Value) -> Value:
 # -- what is in a registry ---------------------------------------------------------------------------------------------
 
 
-def registries_of(program: ProjectQuestions, cls: ClassInfo) -> dict[Registry, Index]:
-    """The registries that a class's decorators add it to, each with its file; none if a decorator wraps the class."""
+def registries_of(program: ProjectQuestions, cls: ClassInfo | FunctionInfo) -> dict[Registry, Index]:
+    """The registries that decorators add a class or function to, each with its file; none if a decorator wraps it."""
     found: dict[Registry, Index] = {}
-    for decorator in cls.node.decorator_list:
+    for decorator in getattr(cls.node, "decorator_list", ()):
         call = decorator if isinstance(decorator, ast.Call) else None
         func = decorator if call is None else call.func
         registry = _registry_of(program, cls.index, func, call is not None)
@@ -111,7 +111,7 @@ def registries_of(program: ProjectQuestions, cls: ClassInfo) -> dict[Registry, I
     return found
 
 
-def _name_in(cls: ClassInfo, call: ast.Call | None) -> str | None:
+def _name_in(cls: ClassInfo | FunctionInfo, call: ast.Call | None) -> str | None:
     """The name under which a decorator registers a class: its argument, else the class's own; None if unclear."""
     given = [] if call is None else [*call.args[:1], *(k.value for k in call.keywords if k.arg in (None, "name"))]
     if not given:

@@ -68,3 +68,19 @@ def class_of_self(node: ast.expr, owner: FunctionInfo) -> ClassInfo | None:
             return None
         scope = scope.outer
     return None
+
+
+def key_in(display: ast.AST, node: ast.AST) -> object:
+    """The literal key of an entry of a dict, or the position of an element in a list; None for anything else."""
+    if isinstance(display, ast.Dict):
+        return next(
+            (literal(key) for key, each in zip(display.keys, display.values, strict=True) if each is node), None
+        )
+    if isinstance(display, (ast.List, ast.Tuple)) and not any(isinstance(each, ast.Starred) for each in display.elts):
+        return display.elts.index(node)  # type: ignore[arg-type]
+    return None
+
+
+def literal(node: ast.expr | None) -> object:
+    """The literal that an expression is; None for anything else."""
+    return node.value if isinstance(node, ast.Constant) else None

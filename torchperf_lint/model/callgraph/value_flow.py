@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge.containers import FILL
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import calling, class_unions, constructors, hierarchy, implicit, reaching, trees
+from torchperf_lint.model.callgraph import (
+    calling,
+    class_unions,
+    constructors,
+    hierarchy,
+    implicit,
+    reaching,
+    registered,
+    trees,
+)
 from torchperf_lint.model.callgraph.dispatch import Lookups
 from torchperf_lint.model.domain.accelerator_tests import arm_on_accelerator
 from torchperf_lint.model.domain.flows import Flow, Handing, still_handed
 from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.domain.values import Kind, Registry
+from torchperf_lint.model.syntax.arguments import parameter_at
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, last_name
 
 if TYPE_CHECKING:
@@ -86,6 +96,8 @@ class _Search:
             return
         if function.cls is None:
             yield from self._named_function()
+            for node, index in registered.lookups(self.inference.program, function):
+                yield _Spot(node, index, is_method=True, grade=Grade.BY_HIERARCHY)
             return
         if function.name == "__init__":
             yield from self._named_classes()
@@ -96,6 +108,8 @@ class _Search:
                 for record in index.calls_named(cls.name):
                     if self._makes(record, cls):
                         yield _Spot(record.call, index)
+            for call, index in registered.builds(self.inference.program, cls) if function.name == "__call__" else ():
+                yield _Spot(call, index, grade=Grade.BY_HIERARCHY)
         if not function.name.startswith("__"):
             indexes = [cls.index for cls in (*self.inference.lineage(function.cls), *makers)]
             for index in dict.fromkeys([*indexes, *self._files_keeping_it()]):
@@ -207,7 +221,7 @@ class _Search:
         elif isinstance(parent, (ast.List, ast.Tuple, ast.Set, ast.Dict)) or (
             isinstance(parent, (ast.ListComp, ast.SetComp, ast.GeneratorExp)) and parent.elt is node
         ):
-            self._go(parent, spot._replace(held=True, key=_key_in(parent, node)))
+            self._go(parent, spot._replace(held=True, key=trees.key_in(parent, node)))
         elif isinstance(parent, ast.Subscript) and parent.value is node and spot.held:
             if isinstance(parent.ctx, ast.Load) and not _is_other_key(parent.slice, spot):
                 self._go(parent, spot._replace(held=isinstance(parent.slice, ast.Slice), key=None))
@@ -273,7 +287,7 @@ class _Search:
                 self._go(call, spot._replace(shifted=spot.shifted or shifted))
             return
         if isinstance(call.func, ast.Attribute) and name in FILL:
-            key = _literal(call.args[0]) if name == "setdefault" and place == 1 else None
+            key = trees.literal(call.args[0]) if name == "setdefault" and place == 1 else None
             self._bind(call.func.value, spot._replace(held=True, key=key))
             if not isinstance(call.func.value, ast.Name) or name in ("append", "extend", "appendleft", "insert"):
                 return
@@ -285,7 +299,7 @@ class _Search:
         callee = None if record is None else self._callee(record)
         if record is None or callee is None or any(isinstance(each, ast.Starred) for each in call.args):
             return
-        parameter = _parameter(callee, place)
+        parameter = parameter_at(callee, place)
         above = still_handed(spot.handed, record.function)
         if parameter is not None and all(each.record is not record for each in above):
             handed = (Handing(record, callee), *above)[: bounds.MOST_CALLS_HANDING]
@@ -338,7 +352,7 @@ class _Search:
     def _bind(self, target: ast.expr, spot: _Spot) -> None:
         owner = trees.owner_of(target, spot.file)
         if isinstance(target, ast.Subscript):
-            self._bind(target.value, spot._replace(held=True, key=_literal(target.slice)))
+            self._bind(target.value, spot._replace(held=True, key=trees.literal(target.slice)))
         elif isinstance(target, ast.Name):
             cls = self._class_body(target, spot.file)
             if cls is None:
@@ -463,34 +477,7 @@ def _shows_another(inference: ValueQuestions, callee: Value, function: FunctionI
     return False
 
 
-def _key_in(display: ast.AST, node: ast.AST) -> object:
-    """The literal key of an entry of a dict, or the position of an element in a list; None for anything else."""
-    if isinstance(display, ast.Dict):
-        return next(
-            (_literal(key) for key, each in zip(display.keys, display.values, strict=True) if each is node), None
-        )
-    if isinstance(display, (ast.List, ast.Tuple)) and not any(isinstance(each, ast.Starred) for each in display.elts):
-        return display.elts.index(node)  # type: ignore[arg-type]
-    return None
-
-
-def _literal(node: ast.expr | None) -> object:
-    return node.value if isinstance(node, ast.Constant) else None
-
-
 def _is_other_key(node: ast.expr, spot: _Spot) -> bool:
     """Whether a container that holds the value is asked for another key or position."""
-    asked = _literal(node)
+    asked = trees.literal(node)
     return spot.key is not None and asked is not None and type(asked) is type(spot.key) and asked != spot.key
-
-
-def _parameter(callee: FunctionInfo, place: int | str) -> str | None:
-    """The callee's parameter for an argument by its position or name."""
-    arguments = callee.arguments
-    if arguments is None:
-        return None
-    positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
-    if isinstance(place, str):
-        return place if place in {*positional, *(each.arg for each in arguments.kwonlyargs)} else None
-    place += callee.self_name is not None
-    return positional[place] if place < len(positional) else None

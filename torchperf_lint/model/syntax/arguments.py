@@ -50,3 +50,15 @@ def given_for(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | N
     if any(keyword.arg is None for keyword in call.keywords):
         return None
     return function.defaults.get(name)
+
+
+def parameter_at(callee: FunctionInfo, place: int | str) -> str | None:
+    """The callee's parameter for an argument by its position or name."""
+    arguments = callee.arguments
+    if arguments is None:
+        return None
+    positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    if isinstance(place, str):
+        return place if place in {*positional, *(each.arg for each in arguments.kwonlyargs)} else None
+    place += callee.self_name is not None
+    return positional[place] if place < len(positional) else None

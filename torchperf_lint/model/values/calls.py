@@ -72,8 +72,9 @@ def result(
     if kind is Kind.CLASS:
         return class_unions.made(evaluator.inference, callee.among, node)
     if callee.among:
+        called = class_unions.as_callable(evaluator.inference, callee)
         given = class_unions.joined(
-            evaluator.inference, callee, lambda each: result(evaluator, node, each, arguments, keywords, starred)
+            evaluator.inference, called, lambda each: result(evaluator, node, each, arguments, keywords, starred)
         )
         if given is not None and given.kind is not Kind.UNKNOWN:
             return given

@@ -1,0 +1,51 @@
+"""Where a registry is looked up: the expressions that may give a class or a function that a decorator adds to it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.callgraph import trees
+from torchperf_lint.model.callgraph.registries import registries_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model.domain.interfaces import ProjectQuestions
+    from torchperf_lint.model.domain.values import Registry
+    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, Index
+
+
+def lookups(program: ProjectQuestions | None, added: ClassInfo | FunctionInfo) -> Iterator[tuple[ast.expr, Index]]:
+    """`METERS[name]` and `METERS.get(name)` in the file of a dict that a decorator of the class or function fills."""
+    found = {} if program is None else registries_of(program, added)
+    for registry, index in found.items():
+        tables = trees.upside_down(index)
+        for use in tables.names.get(registry.made[1], ()) if isinstance(registry.made, tuple) else ():
+            parent = tables.parents.get(use)
+            if isinstance(parent, ast.Subscript) and parent.value is use and isinstance(parent.ctx, ast.Load):
+                if _may_ask(parent.slice, registry):
+                    yield parent, index
+            elif isinstance(parent, ast.Attribute) and parent.attr == "get":
+                call = tables.parents.get(parent)
+                if isinstance(call, ast.Call) and call.func is parent and _may_ask(call.args[0], registry):
+                    yield call, index
+
+
+def builds(program: ProjectQuestions | None, cls: ClassInfo) -> Iterator[tuple[ast.Call, Index]]:
+    """The calls that may make an object of a registered class: `METERS[name](...)`, `cls = METERS[name]; cls(...)`."""
+    for looked_up, index in lookups(program, cls):
+        tables = trees.upside_down(index)
+        parent, named = tables.parents.get(looked_up), [looked_up]
+        if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name):
+            owner, uses = trees.owner_of(parent, index), tables.names.get(parent.targets[0].id, ())
+            named = [each for each in uses if trees.owner_of(each, index) is owner]
+        for each in named:
+            call = tables.parents.get(each)
+            if isinstance(call, ast.Call) and call.func is each:
+                yield call, index
+
+
+def _may_ask(key: ast.expr, registry: Registry) -> bool:
+    """Whether a lookup by this key may give what is registered under a name; not for a literal that is another one."""
+    return not isinstance(key, ast.Constant) or registry.asked in (None, key.value)
