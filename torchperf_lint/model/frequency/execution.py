@@ -293,7 +293,7 @@ class ExecutionFrequency:
         first = Way(start or function, asked=settings.asked_of_object(function, asked))
         pending = deque([first])
         unproven: deque[tuple[Way, PossibleCall]] = deque()
-        seen: set[tuple[object, ...]] = {(function, asked, None, first[3:])}
+        seen: set[tuple[object, ...]] = {(first.function, asked, None, first[3:])}
         free = set[FunctionInfo]()  # those that were reached without a condition: another way to them finds no more
         while (pending or (unproven and evaluation is None)) and len(seen) <= bounds.MOST_CALLERS_OF_CALLERS:
             only = None
