@@ -74,7 +74,8 @@ def by_overrides(
 ) -> Value:
     """What an abstract method returns: the tensors that one of the methods that override it puts on the accelerator.
 
-    Which of them runs is not proven. UNKNOWN where some return anything else than tensors, or where they are many.
+    They may stand in a dict or a tuple, if all return one. Which of the methods runs is not proven. UNKNOWN where some
+    return anything else, or where they are many.
     """
     cls = function.cls
     if cls is None or not arguments or not function.is_abstract:
@@ -89,17 +90,45 @@ def by_overrides(
         own = inference.instance(method.cls)._replace(device=arguments[0].device, because=arguments[0].because)
         value = inference.called(method, [own, *arguments[1:]], keywords)
         given.append((method, value))
+    if given and all(value.kind is Kind.CONTAINER for _, value in given):
+        return _any_container([(value, _overrides(inference, method, function)) for method, value in given])
     if not given or not all(value.holds_tensors or value == UNKNOWN for _, value in given):
         return UNKNOWN
     for method, value in given:
         if value.device.on_accelerator:
-            assert method.cls is not None
-            name = f"{method.cls.name}.{method.name}"
-            says = f"no proof that this runs, but `{name}` overrides `{cls.name}.{function.name}`"
-            path = None if method.index is inference.index else method.index.path
-            step = Unproven(method.node.lineno, says, path)  # type: ignore[union-attr]
-            return value._replace(device=Device.LIKELY, because=(step, *value.because), origin=None)
+            return _likely(value, _overrides(inference, method, function))
     return join_all(value for _, value in given)
+
+
+def _overrides(inference: ValueQuestions, method: FunctionInfo, function: FunctionInfo) -> Unproven:
+    assert method.cls is not None
+    assert function.cls is not None
+    name = f"{method.cls.name}.{method.name}"
+    says = f"no proof that this runs, but `{name}` overrides `{function.cls.name}.{function.name}`"
+    path = None if method.index is inference.index else method.index.path
+    return Unproven(method.node.lineno, says, path)  # type: ignore[union-attr]
+
+
+def _likely(value: Value, step: Unproven) -> Value:
+    return value._replace(device=Device.LIKELY, because=(step, *value.because), origin=None)
+
+
+def _any_container(given: list[tuple[Value, Unproven]]) -> Value:
+    """A dict or a tuple with the entries of all, each as the first that puts it on the accelerator has it."""
+    entries: dict[object, Value] = {}
+    for value, step in given:
+        for key, item in value.items or ():
+            is_there = item.holds_tensors and item.device.on_accelerator
+            if is_there and not (key in entries and entries[key].device.on_accelerator):
+                entries[key] = _likely(item, step)
+            entries.setdefault(key, item)
+    ref, sizes = given[0][0].ref, {len(value.items or ()) for value, _ in given}
+    is_one = all(value.ref == ref and value.items for value, _ in given)
+    if not is_one or ref not in ("dict", "tuple") or (ref == "tuple" and len(sizes) > 1):
+        return UNKNOWN
+    if not any(each.holds_tensors and each.device.on_accelerator for each in entries.values()):
+        return UNKNOWN
+    return container(join_all(entries.values()), list(entries.items()), ref)
 
 
 def overriding(inference: ValueQuestions, function: FunctionInfo) -> tuple[FunctionInfo, ...]:
