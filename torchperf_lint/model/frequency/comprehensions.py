@@ -13,14 +13,14 @@ from torchperf_lint.syntax.tree import children, own_expressions, subtree
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_lint.model.frequency.loops import Loops
+    from torchperf_lint.model.domain.interfaces import LoopQuestions
     from torchperf_lint.model.syntax.index import FunctionInfo
 
 _USE_UP = frozenset("sum max min sorted list tuple set frozenset dict join extend update mean fmean".split())
 """Functions and methods that take all items of a generator at once."""
 
 
-def per_batch(loops: Loops, statement: ast.stmt, node: ast.expr, function: FunctionInfo) -> HotPath | None:
+def per_batch(loops: LoopQuestions, statement: ast.stmt, node: ast.expr, function: FunctionInfo) -> HotPath | None:
     """The hot path to an expression that a comprehension of the statement computes for each batch of a loader."""
     for comprehension in function.index.comprehensions.get(statement, ()):
         if isinstance(comprehension, ast.GeneratorExp) and not _is_taken(statement, comprehension):
