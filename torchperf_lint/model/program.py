@@ -330,6 +330,13 @@ class Program(EditedFiles):
         imported = [key for key in keys if self._imports(key, cls.name, cls)] if len(keys) <= bounds.MOST_FILES else []
         return [analyzed for analyzed in map(self.analyzed, imported) if analyzed is not None]
 
+    def importing(self, name: str, index: Index) -> list[AnalyzedFile]:
+        """The other files that may import this name of a file; none if they are too many."""
+        own = self._key(index)
+        keys = self._ask(own, "importing_it", name, own)
+        analyzed_files = map(self.analyzed, keys if len(keys) <= bounds.MOST_FILES else [])
+        return [analyzed for analyzed in analyzed_files if analyzed is not None]
+
     def reading_samples(self, cls: ClassInfo) -> list[AnalyzedFile]:
         """The other files that import the class and define a dataset or a data module; none if too many may."""
         own = self._key(cls.index)

@@ -228,9 +228,13 @@ def grade(inference: ValueQuestions, record: CallRecord, function: FunctionInfo)
 
 
 def likely_callers(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
-    """The calls that reach the method by class hierarchy alone: of steps that delegate, of trainers with callbacks."""
+    """The calls that reach the method by class hierarchy alone: of steps that delegate, of trainers with callbacks.
+
+    Or those that reach the function by the registry that a decorator adds it to.
+    """
     if function.cls is None:
-        return []
+        flows = inference.flows(function) if may_be_value(inference, function) else ()
+        return [each.record for each in flows if each.grade is Grade.BY_HIERARCHY]
     possible = possible_callers(inference, function)
     return [
         each

@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.callgraph import trees
-from torchperf_lint.model.callgraph.registries import registries_of
+from torchperf_lint.model.callgraph.registries import meaning_of, registries_of
+from torchperf_lint.model.project.exports import Variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,19 +18,30 @@ if TYPE_CHECKING:
 
 
 def lookups(program: ProjectQuestions | None, added: ClassInfo | FunctionInfo) -> Iterator[tuple[ast.expr, Index]]:
-    """`METERS[name]` and `METERS.get(name)` in the file of a dict that a decorator of the class or function fills."""
+    """`METERS[name]` and `METERS.get(name)` of a dict that a decorator of the class or function fills."""
     found = {} if program is None else registries_of(program, added)
-    for registry, index in found.items():
-        tables = trees.upside_down(index)
-        for use in tables.names.get(registry.made[1], ()) if isinstance(registry.made, tuple) else ():
-            parent = tables.parents.get(use)
-            if isinstance(parent, ast.Subscript) and parent.value is use and isinstance(parent.ctx, ast.Load):
-                if _may_ask(parent.slice, registry):
-                    yield parent, index
-            elif isinstance(parent, ast.Attribute) and parent.attr == "get":
-                call = tables.parents.get(parent)
-                if isinstance(call, ast.Call) and call.func is parent and _may_ask(call.args[0], registry):
-                    yield call, index
+    for registry, home in found.items():
+        if program is None or not isinstance(registry.made, tuple):
+            continue
+        name = registry.made[1]
+        yield from _asked_in(home, name, registry)
+        for file in program.importing(name, home):
+            meant = meaning_of(program, file.index, ast.Name(name, ast.Load()))
+            if isinstance(meant, Variable) and meant.home is home and meant.name == name:
+                yield from _asked_in(file.index, name, registry)
+
+
+def _asked_in(index: Index, name: str, registry: Registry) -> Iterator[tuple[ast.expr, Index]]:
+    """The lookups in one file, where the registry has this name."""
+    tables = trees.upside_down(index)
+    for use in tables.names.get(name, ()):
+        parent = tables.parents.get(use)
+        call = tables.parents.get(parent) if isinstance(parent, ast.Attribute) and parent.attr == "get" else None
+        if isinstance(parent, ast.Subscript) and parent.value is use and isinstance(parent.ctx, ast.Load):
+            if _may_ask(parent.slice, registry):
+                yield parent, index
+        elif isinstance(call, ast.Call) and call.func is parent and call.args and _may_ask(call.args[0], registry):
+            yield call, index
 
 
 def builds(program: ProjectQuestions | None, cls: ClassInfo) -> Iterator[tuple[ast.Call, Index]]:

@@ -198,7 +198,7 @@ def _returned(function: FunctionInfo) -> set[str | None]:
 def _put_into(function: FunctionInfo, parameter: str, by_helper: bool) -> _Holder | None:
     """The dict to which a function adds its parameter, by itself or by a helper that gets the parameter."""
     outer = function.outer
-    around = function if function.cls is not None or outer is None else outer
+    around = function if function.cls is not None or outer in (None, function.index.module) else outer
     for node in function.nodes:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id == parameter:
             target = node.targets[0]

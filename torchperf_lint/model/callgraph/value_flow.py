@@ -468,6 +468,8 @@ def _is_for_host_in(choice: ast.IfExp, node: ast.AST) -> bool:
 
 
 def _shows_another(inference: ValueQuestions, callee: Value, function: FunctionInfo) -> bool:
+    if any(isinstance(each, Registry) for each in callee.among):
+        return False
     if callee.kind in (Kind.LIBRARY, Kind.CLASS, Kind.TENSOR, Kind.NUMBER):
         return True
     if callee.function is not None and callee.function is not function:

@@ -452,6 +452,9 @@ class ProjectQuestions(Protocol):
     def calling_class(self, cls: ClassInfo) -> Sequence[FileQuestions]:
         """The other files that import the class by its name and may call it."""
 
+    def importing(self, name: str, index: Index) -> Sequence[FileQuestions]:
+        """The other files that may import this name of a file; none if they are too many."""
+
     def naming_class(self, cls: ClassInfo) -> Sequence[FileQuestions]:
         """The other files that import the class; none if too many may."""
 

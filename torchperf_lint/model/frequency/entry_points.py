@@ -262,6 +262,7 @@ class OwnEntries:
             or frameworks.of_engine_and_batch(function) is not None
             or _is_handler(function)
             or _is_hook(function)
+            or _is_registered(function)
             or implicit.may_run_implicitly(function)
             or roles.may_have(function)
             or (looked_up and function.cls is not None)
@@ -323,6 +324,13 @@ def _maker_of(function: FunctionInfo) -> str | None:
 def _is_hook(function: FunctionInfo) -> bool:
     """Whether the function is a method with a hook's name in a class with bases."""
     return function.name in _HOOK_NAMES and function.cls is not None and bool(function.cls.node.bases)
+
+
+def _is_registered(function: FunctionInfo) -> bool:
+    """Whether a decorator adds the function, or the class whose objects it is a call of, to a registry, by its name."""
+    added = function.cls if function.cls is not None and function.name == "__call__" else function
+    decorators = getattr(added.node, "decorator_list", ())
+    return any("regist" in (last_name(d.func if isinstance(d, ast.Call) else d) or "").lower() for d in decorators)
 
 
 def _is_handler(function: FunctionInfo) -> bool:
