@@ -10,6 +10,7 @@ from torchperf_lint.knowledge.torch_api import DTYPES
 from torchperf_lint.model.domain.values import NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, text_names
 from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.model.values.devices import as_device
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ValueQuestions
@@ -80,9 +81,15 @@ def left_out(function: FunctionInfo, name: str, default: ast.Constant) -> Value:
     value = UNKNOWN if default.value is None else literal(default)
     if any(last_name(each.func if isinstance(each, ast.Call) else each) not in _KEEP for each in function.decorators):
         return value._replace(constant=None)
-    if default.value is None and name in conventions.DEVICE_NAMES:
+    if default.value is None and name in conventions.DEVICE_NAMES and not _is_asserted(function, name):
         return NONE
     return value._replace(constant=default.value) if isinstance(default.value, bool) else value
+
+
+def _is_asserted(function: FunctionInfo, name: str) -> bool:
+    """Whether an assertion names the parameter: `assert device is not None` in the branch that needs it."""
+    asserted = (each.test for each in function.statements if isinstance(each, ast.Assert))
+    return any(isinstance(each, ast.Name) and each.id == name for test in asserted for each in subtree(test))
 
 
 def literal(default: ast.expr) -> Value:
