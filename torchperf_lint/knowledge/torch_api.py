@@ -14,6 +14,9 @@ FACTORIES = frozenset(
 )
 """Make a tensor from nothing or from host data: on the CPU unless `device=` says otherwise."""
 
+CAUSAL_MASK = "torch.nn.Transformer.generate_square_subsequent_mask"
+"""Makes a mask that hides later positions: on the CPU unless its `device` says otherwise."""
+
 HOST_DATA_FACTORIES = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 """Factories whose first argument may already be a tensor."""
 

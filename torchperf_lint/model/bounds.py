@@ -227,6 +227,9 @@ MOST_READ_AT_ONCE = 50
 MOST_CALLS_TO_TABLE = 2
 """Calls between the use of a table and the place where it is named."""
 
+MOST_CALLS_TO_MASK = 3
+"""Calls between the use of a mask and the place that makes it: a mask that is handed on further counts as left out."""
+
 MOST_STEPS_TO_OPTION = 9
 """Calls and attributes from an argument back to the default of the option that it passes on."""
 

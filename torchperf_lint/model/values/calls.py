@@ -224,6 +224,8 @@ def _method(
         base = Value(Kind.MODULE, base.device, because=base.because)
     if base.holds_tensors:
         return tensor_method(evaluator, node, base, name, arguments, keywords)
+    if base.kind is Kind.MODULE and f"{base.ref}.{name}" == torch_api.CAUSAL_MASK:
+        return library_call(evaluator, node, torch_api.CAUSAL_MASK, arguments, keywords)
     if base.kind is Kind.MODULE:
         return module_method(evaluator, node, base, name, arguments, keywords)
     if base.kind is Kind.METRIC:

@@ -147,6 +147,18 @@ def _factory(
     )
 
 
+def _causal_mask(
+    evaluator: ExpressionValues, node: ast.Call, arguments: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """`nn.Transformer.generate_square_subsequent_mask(n, device, dtype)`: float32 by default."""
+    by_name = {**dict(zip(("device", "dtype"), arguments[1:], strict=False)), **keywords}
+    if len(arguments) > 1 and len(node.args) > 1:
+        device = named_device(node.args[1], arguments[1])
+        by_name["device"] = arguments[1] if device is None else Value(Kind.DEVICE, device)
+    made = _factory(evaluator, node, torch_api.CAUSAL_MASK, [], by_name)
+    return made if "dtype" in by_name else made._replace(dtype="float32")
+
+
 _BY_SIZE = ("zeros", "ones", "full", "empty", "rand", "randn")
 
 
@@ -226,6 +238,8 @@ def library_call(
         return _builtin(evaluator, node, name, arguments, keywords)
     if ref in torch_api.FACTORIES:
         return _factory(evaluator, node, ref, arguments, keywords)
+    if ref == torch_api.CAUSAL_MASK:
+        return _causal_mask(evaluator, node, arguments, keywords)
     if ref in torch_api.SPARSE_FACTORIES:
         made = _sparse(arguments, keywords)
         return placed(made, evaluator.placed) if evaluator.placed else made
