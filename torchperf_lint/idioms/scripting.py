@@ -62,6 +62,11 @@ def is_scripted(model: Model, function: FunctionInfo) -> bool:
     )
 
 
+def is_scripted_at(model: Model, site: Site) -> bool:
+    """The same for the function around a site."""
+    return is_scripted(model, model.function_of(site))
+
+
 def runs_as_script(model: Model, function: FunctionInfo) -> bool:
     """Whether the function never runs as Python: `torch.jit.script` decorates it."""
     return any(

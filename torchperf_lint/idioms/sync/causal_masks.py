@@ -53,14 +53,15 @@ _HAVE_INFINITY = frozenset({"math", "torch", "numpy"})
 _SIZES = frozenset({"size", "len", "int", "max", "min"})
 
 
-def shown_causal(model: Model, function: FunctionInfo, node: ast.expr) -> Shown | None:
-    """Whether an expression of the function is a causal mask; None if nothing shows it."""
-    base = _cut_from(node)
+def shown_causal(model: Model, site: Site, mask: cst.BaseExpression) -> Shown | None:
+    """Whether an expression at the site is a causal mask; None if nothing shows it."""
+    node, function = model.ast_of(mask), model.function_of(site)
+    base = None if node is None else _cut_from(node)
     if isinstance(base, ast.Attribute):
         owner, _, name = (dotted(base) or "").rpartition(".")
         is_own = owner != "" and owner == function.self_name and function.cls is not None
         return Shown.BY_CLASS if is_own and _is_causal_attribute(model, function.cls, name) else None
-    return Shown.SURELY if _hides_later(model, function, node) else None
+    return Shown.SURELY if node is not None and _hides_later(model, function, node) else None
 
 
 def may_be_compared(model: Model, site: Site, mask: cst.BaseExpression) -> bool:

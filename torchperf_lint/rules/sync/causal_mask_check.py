@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms import scripting, surroundings
-from torchperf_lint.idioms.sync import causal_masks
+from torchperf_lint.idioms.sync import causal_masks, transformers
 from torchperf_lint.idioms.sync.causal_masks import Shown
-from torchperf_lint.knowledge import transformer_api
-from torchperf_lint.knowledge.transformer_api import CHECKS, DECODERS_SINCE, ENCODER, LAYERS, PARTS, TRANSFORMER, Check
+from torchperf_lint.knowledge.transformer_api import CHECKS, DECODERS_SINCE, ENCODER, PARTS, Check
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_lint.model import Model, Site, Value
+    from torchperf_lint.model import Model, Site
 
 _KEEPS = "the mask keeps the values and the size that it is made with"
 _LAYERS = "the mask is as long as the sequence"
@@ -35,7 +34,7 @@ class _Checked(NamedTuple):
     code="TPL120",
     name="causal-mask-check",
     category=Category.SYNC,
-    summary="a transformer compares its mask with a causal one in every step, and the host waits for the answer",
+    summary="a transformer compares its mask with a causal one in every step, and the host waits",
     message="`{call}` compares {masks} with a causal mask on the device and waits for the answer {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
@@ -47,10 +46,10 @@ class _Checked(NamedTuple):
 def causal_mask_check(model: Model) -> Iterator[Finding]:
     """Calls of torch's transformers, encoders and decoders with a mask on the device and without `is_causal`."""
     for site in _calls(model):
-        module, own = _module(model, site.node)
+        module, own = transformers.called(model, site.node)
         checked = list(_checked(model, site, module))
         hot_path = model.hot_path(site) if checked else None
-        if hot_path is None or scripting.is_scripted(model, model.function_of(site)):
+        if hot_path is None or scripting.is_scripted_at(model, site):
             continue
         masks = " and ".join(f"`{each.check.mask}`" for each in checked)
         fields = {"call": model.brief(site.node), "masks": masks, "where": hot_path.where}
@@ -64,36 +63,6 @@ def _calls(model: Model) -> Iterator[Site]:
     for site in model.method_calls(*PARTS, hot=True):
         if model.value(site.node.func).kind is Kind.METHOD:
             yield site
-
-
-def _module(model: Model, call: cst.Call) -> tuple[str, bool]:
-    """The name of torch's class of what is called, and whether its layers are torch's own; empty for all else."""
-    named = shape.receiver(call) if shape.method_name(call) == "forward" else None
-    node = call.func if named is None else named
-    value = model.value(node)
-    if value.ref in CHECKS and not model.has_method(value, "forward") and not model.has_method(value, "__call__"):
-        return value.ref or "", _has_own_layers(model, value)
-    if not isinstance(node, cst.Attribute) or node.attr.value not in PARTS or value.function is not None:
-        return "", False
-    whole, name = model.value(node.value), node.attr.value  # `self.transformer` of `self.transformer.encoder`
-    classes = [] if whole.cls is None else model.lineage(whole.cls)
-    if whole.ref != TRANSFORMER or any(name in each.attributes for each in classes):
-        return "", False
-    is_own = _has_own_layers(model, whole)
-    return (PARTS[name], True) if is_own else ("", False)
-
-
-def _has_own_layers(model: Model, module: Value) -> bool:
-    """Whether the module is made of torch's own layers, which raise an error for a mask of another size."""
-    made = None if module.cls is not None else model.creation(module)
-    if made is None or not isinstance(made.node, cst.Call):
-        return False
-    if module.ref == TRANSFORMER:
-        return all(shape.argument(made.node, *each) is None for each in transformer_api.OTHER_PARTS)
-    name, own = LAYERS[module.ref or ""]
-    layer = shape.argument(made.node, name, 0)
-    value = model.value(layer) if isinstance(layer, cst.BaseExpression) else None
-    return value is not None and value.kind is Kind.MODULE and value.ref == own and value.cls is None
 
 
 def _checked(model: Model, site: Site, module: str) -> Iterator[_Checked]:
@@ -116,8 +85,7 @@ def _told(model: Model, site: Site, checked: list[_Checked], own: bool) -> Fix |
     """The call with `is_causal=True` for masks that are shown to be causal, and `is_causal=False` for others."""
     told, assumed = [], list[str]()
     for each in checked:
-        node = model.ast_of(each.mask)
-        shown = None if node is None else causal_masks.shown_causal(model, model.function_of(site), node)
+        shown = causal_masks.shown_causal(model, site, each.mask)
         told.append(f"{each.check.hint}={shown is not None}")
         if shown is None:
             assumed.append("")
