@@ -64,6 +64,7 @@ IN_PROJECTS = [
     ("MOST_FILES_CALLING_METHOD", 0, "called_by_many", "TPL101", ""),
     ("MOST_HEIRS", 0, "inherited_constructors", "TPL102 unsafe, TPL105", ""),
     ("MOST_OVERRIDES", 0, "abstract_methods", "TPL101", ""),
+    ("MOST_REGISTERED", 0, "registered_callables", "TPL101, TPL112 unsafe, TPL201 safe", ""),
     ("MOST_SUBCLASSES", 0, "chosen_by_subclasses", "TPL114 unsafe x2", ""),
     ("FEWEST_LETTERS", 99, "looked_up_by_name", "TPL101 x4", ""),
     ("MOST_CALLS_TO_TEXT", 0, "looked_up_by_name", "TPL101, TPL102", ""),

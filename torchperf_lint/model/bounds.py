@@ -82,6 +82,9 @@ MOST_SUBCLASSES = 24
 MOST_OVERRIDES = 8
 """With more methods that override an abstract one, its result is not known: they are evaluated for each call."""
 
+MOST_REGISTERED = 8
+"""Of more classes or functions that one file adds to a registry, none is taken for the one that a lookup gives."""
+
 MOST_PLACES_OF_VALUE = 80
 """Expressions over which a function or an object is followed as a value; beyond, it reaches no call."""
 

@@ -92,7 +92,7 @@ def may_be_value(inference: ValueQuestions, function: FunctionInfo) -> bool:
         return True
     if inference.program is not None and inference.program.names_elsewhere(function.name, index):
         return True
-    return may_be_looked_up(inference, function) or any(True for _ in registered.lookups(inference.program, function))
+    return may_be_looked_up(inference, function) or any(True for _ in registered.given(inference.program, function))
 
 
 def may_be_looked_up(inference: ValueQuestions, function: FunctionInfo) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import trees
 from torchperf_lint.model.callgraph.registries import meaning_of, registries_of
 from torchperf_lint.model.project.exports import Variable
+from torchperf_lint.model.syntax.index import last_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +23,7 @@ def lookups(program: ProjectQuestions | None, added: ClassInfo | FunctionInfo) -
     """`METERS[name]` and `METERS.get(name)` of a dict that a decorator of the class or function fills."""
     found = {} if program is None else registries_of(program, added)
     for registry, home in found.items():
-        if program is None or not isinstance(registry.made, tuple):
+        if program is None or not isinstance(registry.made, tuple) or _are_many(added):
             continue
         name = registry.made[1]
         yield from _asked_in(home, name, registry)
@@ -44,6 +46,17 @@ def _asked_in(index: Index, name: str, registry: Registry) -> Iterator[tuple[ast
             yield call, index
 
 
+def given(program: ProjectQuestions | None, function: FunctionInfo) -> Iterator[tuple[ast.expr, Index]]:
+    """The lookups that may give a registered function, but for those that call it at once.
+
+    `HANDLERS[event](x)` calls another function for each event, or type; which one is not known.
+    """
+    for looked_up, index in lookups(program, function):
+        parent = trees.upside_down(index).parents.get(looked_up)
+        if not (isinstance(parent, ast.Call) and parent.func is looked_up):
+            yield looked_up, index
+
+
 def builds(program: ProjectQuestions | None, cls: ClassInfo) -> Iterator[tuple[ast.Call, Index]]:
     """The calls that may make an object of a registered class: `METERS[name](...)`, `cls = METERS[name]; cls(...)`."""
     for looked_up, index in lookups(program, cls):
@@ -56,6 +69,26 @@ def builds(program: ProjectQuestions | None, cls: ClassInfo) -> Iterator[tuple[a
             call = tables.parents.get(each)
             if isinstance(call, ast.Call) and call.func is each:
                 yield call, index
+
+
+def _are_many(added: ClassInfo | FunctionInfo) -> bool:
+    """Whether the file decorates many classes or functions in the same way: any one is hardly the one that is meant."""
+    names = {_name_of(each) for each in _decorators(added)}
+    return sum(not names.isdisjoint(map(_name_of, _decorators(each))) for each in _all_in(added.index)) > (
+        bounds.MOST_REGISTERED
+    )
+
+
+def _all_in(index: Index) -> list[ClassInfo | FunctionInfo]:
+    return [*index.classes, *index.functions]
+
+
+def _decorators(added: ClassInfo | FunctionInfo) -> list[ast.expr]:
+    return getattr(added.node, "decorator_list", [])
+
+
+def _name_of(decorator: ast.expr) -> str | None:
+    return last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
 
 
 def _may_ask(key: ast.expr, registry: Registry) -> bool:

@@ -96,7 +96,7 @@ class _Search:
             return
         if function.cls is None:
             yield from self._named_function()
-            for node, index in registered.lookups(self.inference.program, function):
+            for node, index in registered.given(self.inference.program, function):
                 yield _Spot(node, index, is_method=True, grade=Grade.BY_HIERARCHY)
             return
         if function.name == "__init__":

@@ -29,6 +29,8 @@ _NO_DATA = frozenset(
     "case cases cfg config epoch fold key lr mode name phase scale seed size split stage step t task".split()
 )
 """Names for items that are none of a data set, and few."""
+_OF_MODULES = re.compile(r"(?:load|save|set|get|fit|train|reset|register|add|from|to|apply|state_dict|eval)(?:_|$)")
+"""Beginnings of names of methods that change or make a model, and do not run it."""
 _WITHOUT_GRADIENTS = frozenset({"no_grad", "inference_mode"})
 
 
@@ -64,10 +66,10 @@ def about_items(loop: Loop, function: FunctionInfo) -> list[CallRecord]:
 
 
 def runs_part(inference: ValueQuestions, record: CallRecord, function: FunctionInfo, *, again: bool = False) -> bool:
-    """`model.decode(x)`: a method of a module, which the project defines, or one of a model of a class not known.
+    """`model.decode(x)`: a method of a module, which the project defines.
 
-    The latter only where the function evaluates. With `again`, where each call gets what an earlier one returned, the
-    name of the model is enough.
+    With `again`, where each call gets what an earlier one returned, also of a model of a class that is not known: it is
+    named as one, gets a tensor of the accelerator, and the function evaluates.
     """
     func = record.call.func
     if not isinstance(func, ast.Attribute):
@@ -75,10 +77,14 @@ def runs_part(inference: ValueQuestions, record: CallRecord, function: FunctionI
     owner = inference.frame_value(function, func.value)
     if inference.frame_value(function, func).function is not None:
         return owner.kind is Kind.MODULE
+    if not again or _OF_MODULES.match(func.attr) or not _evaluates(function):
+        return False
     name = last_name(func.value) or ""
     is_named = name in conventions.MODEL_NAMES or name.endswith(conventions.MODEL_ENDINGS)
     is_open = owner.kind is Kind.MODULE and owner.cls is None and not owner.is_layer
-    return is_named and (is_open or (again and owner.kind is Kind.UNKNOWN)) and _evaluates(function)
+    given = (inference.frame_value(function, each) for each in record.call.args)
+    is_on_device = any(each.holds_tensors and each.device.on_accelerator for each in given)
+    return is_named and (is_open or owner.kind is Kind.UNKNOWN) and is_on_device
 
 
 def _evaluates(function: FunctionInfo) -> bool:

@@ -237,7 +237,12 @@ class Loops:
         )
 
     def _is_in_batches(self, record: CallRecord) -> bool:
-        """`losses = [step(batch) for batch in loader]`: what stands around it is no pass over a batch."""
+        """`losses = [step(batch) for batch in loader]`: what stands around it is no pass over a batch.
+
+        But `[step(next(each)) for each in iterators]` takes one batch of each.
+        """
+        if any(isinstance(each, ast.Call) and last_name(each.func) == "next" for each in subtree(record.call)):
+            return False
         return comprehensions.per_batch(self, record.statement, record.call, record.function) is not None
 
     def _is_training_call(self, record: CallRecord, function: FunctionInfo) -> bool:

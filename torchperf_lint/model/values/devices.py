@@ -73,7 +73,7 @@ def moved(node: ast.Call, receiver: Value, name: str, arguments: list[Value], ke
         receiver = receiver._replace(dtype=dtype)
         if target is None:
             starred = any(isinstance(argument, ast.Starred) for argument in node.args) or "**" in keywords
-            stays = not starred and all(_is_dtype(argument, value) for argument, value in pairs)
+            stays = not starred and all(value.kind is Kind.NONE or _is_dtype(each, value) for each, value in pairs)
             return receiver if stays else derived(receiver)._replace(device=Device.UNKNOWN, because=())
         device = target
     if device.on_accelerator:

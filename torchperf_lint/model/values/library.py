@@ -115,14 +115,14 @@ def _factory(
     evaluator: ExpressionValues, node: ast.Call, ref: str, arguments: list[Value], keywords: dict[str, Value]
 ) -> Value:
     name = ref.rpartition(".")[2]
-    keywords = _with_spread(keywords)
+    keywords = {key: value for key, value in _with_spread(keywords).items() if value.kind is not Kind.NONE}
     device = Device.CPU
     because: tuple[Because, ...] = ()
     argument = next((k.value for k in node.keywords if k.arg == "device"), None)
     if "device" in keywords:
         given = keywords["device"]
         named = as_device(given) if argument is None else named_device(argument, given)  # by `partial`, or here
-        device = named or (Device.CPU if given.kind is Kind.NONE else Device.UNKNOWN)
+        device = named or Device.UNKNOWN
     elif ref in torch_api.HOST_DATA_FACTORIES and arguments and arguments[0].holds_tensors:
         device, because = arguments[0].device, arguments[0].because
     elif evaluator.default_device is not None:

@@ -81,8 +81,9 @@ def left_out(function: FunctionInfo, name: str, default: ast.Constant) -> Value:
     value = UNKNOWN if default.value is None else literal(default)
     if any(last_name(each.func if isinstance(each, ast.Call) else each) not in _KEEP for each in function.decorators):
         return value._replace(constant=None)
-    if default.value is None and name in conventions.DEVICE_NAMES and not _is_asserted(function, name):
-        return NONE
+    if default.value is None and name in conventions.DEVICE_NAMES:
+        is_set = name in function.index.rebound_elsewhere or _is_asserted(function, name)
+        return value if is_set else NONE
     return value._replace(constant=default.value) if isinstance(default.value, bool) else value
 
 
