@@ -206,6 +206,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", DATA)
 @pytest.mark.parametrize("device", ["", 'device="cuda"'])
 def test_an_estimator_that_picks_its_device_loses_nothing_by_its_callers(here: Path, given: str, device: str) -> None:

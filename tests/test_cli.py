@@ -551,6 +551,7 @@ def test_a_version_that_cannot_be_written_is_one_line():
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="descriptors are closed in the child before it starts")
 @pytest.mark.parametrize(
     ("closed", "arguments", "status", "told"),

@@ -319,8 +319,7 @@ def test_a_worker_that_is_killed_in_mid_run_changes_nothing(
         assert killed[0] not in client.run(os.getpid).values()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("files_per_call", few([1, 16]))
+@pytest.mark.parametrize("files_per_call", few([1, 16], 24))
 def test_a_file_that_ends_every_worker_costs_a_line_and_the_others_are_linted(
     here: Path, monkeypatch: pytest.MonkeyPatch, files_per_call: int
 ) -> None:

@@ -152,6 +152,7 @@ def only_the_loader_knows(form: Form, value: object) -> bool:
     return form is Form.COMMAND and isinstance(value, str) and any(each in value for each in "'\"\\")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", Form)
 @given(value=VALUES)
 def test_both_accept_the_same(form: Form, value: object) -> None:

@@ -89,7 +89,7 @@ def test_dress_does_not_matter(data: st.DataObject, dress: Dress, unsafe: bool) 
     assert fixed == wanted
 
 
-@pytest.mark.parametrize("path", few(FIXABLE, 4), ids=label)
+@pytest.mark.parametrize("path", few(FIXABLE, 24), ids=label)
 def test_old_bytes_around_the_edits_are_kept(path: object) -> None:
     """What a fix leaves is, apart from the spans of its edits, the file as it was."""
     fixture = load_fixture(path)  # type: ignore[arg-type]
@@ -102,8 +102,7 @@ def test_old_bytes_around_the_edits_are_kept(path: object) -> None:
         assert all(fixture.data[edit.start : edit.end] != edit.content for edit in made), "an edit changes nothing"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", few(fixture_paths(), 4), ids=label)
+@pytest.mark.parametrize("path", few(fixture_paths(), 24), ids=label)
 def test_what_a_fix_writes_has_a_meaning(path: object) -> None:
     """No fix, of any grade, uses a name that nothing binds."""
     fixture = load_fixture(path)  # type: ignore[arg-type]

@@ -110,8 +110,7 @@ def test_the_expressions_are_found() -> None:
     assert any(name.startswith("knowledge.versions:") for name in EXPRESSIONS)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", few(EXPRESSIONS, 4))
+@pytest.mark.parametrize("name", few(EXPRESSIONS, 24))
 @settings(max_examples=60, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_no_expression_hangs(name: str, data: st.DataObject) -> None:
@@ -139,6 +138,7 @@ def test_no_comment_hangs(comment: str) -> None:
     assert found.message.count("TPL999") == 25_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opening", OPENINGS)
 @pytest.mark.parametrize("piece", PIECES)
 def test_no_scan_of_a_file_hangs(opening: str, piece: str) -> None:

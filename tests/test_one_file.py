@@ -132,6 +132,7 @@ def of(path: str, lines: list[str]) -> list[str]:
 # -- the same answers ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["no cache", "cold", "warm"])
 def test_every_entry_says_the_same_of_a_file(
     here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, state: str

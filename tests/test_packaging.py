@@ -143,6 +143,7 @@ def _places_of(wanted: str, extra: str = "") -> set[Path]:
     return places
 
 
+@pytest.mark.slow
 def test_pages_are_in_both(distributions: tuple[Path, Path]) -> None:
     sdist, wheel = distributions
     pages = {f"{rule.category.name.lower()}/{rule.stem}.md" for rule in all_rules()}

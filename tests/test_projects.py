@@ -231,6 +231,7 @@ def test_fixes(name: str, tried: Callable[[str, bool], dict[str, bytes]], bless:
             hold(place.with_name(place.stem + ".unsafe.py"), safe[path], unsafe[path])
 
 
+@pytest.mark.slow
 @every_case
 @pytest.mark.parametrize("unsafe", [False, True], ids=["safe", "unsafe"])
 def test_fixes_are_sound(name: str, unsafe: bool, here: Path, tried: Callable[[str, bool], dict[str, bytes]]) -> None:

@@ -44,8 +44,7 @@ def told(found: tuple[Diagnostic, ...]) -> list[tuple[object, ...]]:
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", few(JUDGED, 4), ids=label)
+@pytest.mark.parametrize("path", few(JUDGED, 24), ids=label)
 def test_prose_changes_no_finding(path: Path) -> None:
     fixture = load_fixture(path)
     assert told(fixture.check(fixture.data + prose())) == told(fixture.check())

@@ -184,7 +184,6 @@ def write_notebook(path: Path) -> None:
     path.with_suffix(".ipynb").write_text(json.dumps(notebook))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", few(CASES, 40))
 def test_no_edit_is_missed(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -50,6 +50,7 @@ def answers(index: SymbolIndex) -> dict[tuple[str, ...], object]:
     return {question: index.answer(question) for question in ASKED}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", FIELDS)
 def test_what_is_taken_over_is_what_would_be_found_anew(field: str) -> None:
     differing = 0

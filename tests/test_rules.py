@@ -31,7 +31,7 @@ def test_findings(path: Path) -> None:
         assert not wrong, f"{label(path)} for {_described(target)}:\n" + "\n".join(wrong)
 
 
-@every_fixture
+@pytest.mark.parametrize("path", few(FIXTURES, 3), ids=label)
 def test_fixes(path: Path, bless: bool) -> None:
     fixture = load_fixture(path)
     safe, unsafe = fixture.fix(unsafe=False), fixture.fix(unsafe=True)

@@ -176,8 +176,7 @@ class Two:
 ACYCLIC = [path for path in PROGRAMS if path.name != "cycles.py"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", few(ACYCLIC), ids=named)
+@pytest.mark.parametrize("path", few(ACYCLIC, 24), ids=named)
 def test_a_slice_gives_the_values_of_the_whole_function(path: Path) -> None:
     assert Two(Source(str(path), path.read_bytes())).compare()
 
@@ -187,8 +186,7 @@ def test_what_leaves_a_loop_or_tells_a_type_is_part_of_it(code: str) -> None:
     assert any(value.is_tensor for value in Two(Source("example.py", code.encode())).compare())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", few(PROGRAMS), ids=named)
+@pytest.mark.parametrize("path", few(PROGRAMS, 24), ids=named)
 def test_arguments_alone_have_their_values_in_the_whole_function(path: Path) -> None:
     two = Two(Source(str(path), path.read_bytes()))
     for call, statement, function in (record for records in two.index.calls.values() for record in records):
@@ -199,7 +197,7 @@ def test_arguments_alone_have_their_values_in_the_whole_function(path: Path) -> 
                 assert part.get(node, UNKNOWN) == whole[node], f"line {node.lineno}: {ast.unparse(node)}"
 
 
-@pytest.mark.parametrize("path", few(PROGRAMS), ids=named)
+@pytest.mark.parametrize("path", few(PROGRAMS, 24), ids=named)
 def test_names_at_the_end_are_those_of_the_whole_function(path: Path) -> None:
     two = Two(Source(str(path), path.read_bytes()))
     for function in two.index.functions:

@@ -159,6 +159,7 @@ def test_containers_are_known_to_a_bounded_depth() -> None:
     assert container(UNKNOWN, [(i, UNKNOWN) for i in range(bounds.MOST_ITEMS + 1)]).items is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=label)
 def test_answers_do_not_depend_on_the_order_of_questions(path: Path) -> None:
     source = Source(path.name, path.read_bytes())

@@ -792,8 +792,7 @@ def test_every_finding_is_told(path: Path, tmp_path: Path) -> None:
         assert (found.code, State.REPORTED) in {(each.code, each.state) for each in verdicts}, found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", few(LOOK_ALIKES), ids=label)
+@pytest.mark.parametrize("path", few(LOOK_ALIKES, 24), ids=label)
 def test_every_look_alike_has_a_reason(path: Path, tmp_path: Path) -> None:
     """The rule says why it is silent, or the row is not known to run in every step, or a value is not known."""
     fixture = load_fixture(path)

@@ -130,7 +130,6 @@ READS = (
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fix", [False, True])
 @pytest.mark.parametrize("line", few(READS, len(READS)))
 def test_twice_the_reads_in_one_loop_are_twice_the_work(line: str, fix: bool) -> None:

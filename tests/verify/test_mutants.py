@@ -225,7 +225,6 @@ def test_the_counts_are_of_all_rules_with_mutants_and_can_be_printed(mutants, ca
     assert capsys.readouterr().out.endswith(f"of {len(counts)} rules: {mutants.told(counts).partition(': ')[2]}\n")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", few(QUICK, len(QUICK)))
 def test_written_mutants_are_rejected_for_the_reason_that_is_written(name, mutants, launch):
     rule = registry.find_rule(name.partition("/")[0])

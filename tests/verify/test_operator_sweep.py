@@ -91,8 +91,7 @@ def _unexpected(part: str, outcomes: dict[str, list[Outcome]]) -> dict[str, list
     }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("process", few(PROCESSES))
+@pytest.mark.parametrize("process", few(PROCESSES, 24))
 def test_the_device_agrees_with_the_host_on_some_operators(process: str):
     found = run_parts(process, operators=FEW)
     for part in PROCESSES[process]:

@@ -281,7 +281,6 @@ def test_our_fix_of_a_real_program_is_accepted(workload, tmp_path):
     assert [line.where.row for line in proof.runs["safe"].lines()] == [13]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "said"),
     few_rows(

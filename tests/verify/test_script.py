@@ -69,6 +69,7 @@ def project(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_script_is_counted_and_joined_with_the_findings(project):
     done = _verify(project, "--script", "train.py", "--device", "sim", "--", "--lr", "1")
     assert done.returncode == 1, done.stderr
@@ -140,8 +141,7 @@ ENDS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("program", few(ENDS, 4))
+@pytest.mark.parametrize("program", few(ENDS, 24))
 def test_how_a_script_ended_is_said(project, program):
     (project / "train.py").write_text(f"import os\nimport torch\n{program}\n")
     done = _verify(project, "--script", "train.py", "--device", "sim")
@@ -174,6 +174,7 @@ def test_a_release_that_is_not_simulated_is_refused_with_what_to_do(tmp_path, ve
     assert done.stderr == f"torchperf-lint verify: error: train.py: not simulated: {said}\n"
 
 
+@pytest.mark.slow
 def test_an_interrupted_script_may_tidy_up(project):
     (project / "train.py").write_text(
         "import time\ntry:\n    print('ready', flush=True)\n    time.sleep(60)\n"
