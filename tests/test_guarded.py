@@ -243,6 +243,20 @@ def test_no_state_is_shown_in_the_second_of_the_one_before(tmp_path, monkeypatch
     assert len(set(seconds)) == 5
 
 
+def test_the_clock_of_files_may_lag_behind_that_of_programs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    now, slept = [int(write("a.py", "slow\n").stat().st_mtime) + 1 + states.CLOCK_LAG / 2], []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr(states, "time", types.SimpleNamespace(time=lambda: now[0], sleep=sleep))
+    with states.States(os.curdir, {"a.py": b"slow\n"}) as on_disk:
+        on_disk.show({"a.py": b"fast\n"})
+        assert slept
+
+
 # -- what ends a run ---------------------------------------------------------------------------------------------------
 
 

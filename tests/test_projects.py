@@ -65,7 +65,7 @@ UNTOLD = {
 _CAUSE = re.compile(r'#\s*because:\s*(?P<path>\S+\.py)(?:\s+"(?P<text>[^"]*)")?')
 
 every_case = pytest.mark.parametrize("name", CASES)
-a_law_of_cases = pytest.mark.parametrize("name", few(CASES, 4))
+a_law_of_cases = pytest.mark.parametrize("name", few(CASES, 8))
 
 if TYPE_CHECKING:
     Findings = dict[str, tuple[Diagnostic, ...]]
@@ -231,8 +231,7 @@ def test_fixes(name: str, tried: Callable[[str, bool], dict[str, bytes]], bless:
             hold(place.with_name(place.stem + ".unsafe.py"), safe[path], unsafe[path])
 
 
-@pytest.mark.slow
-@every_case
+@a_law_of_cases
 @pytest.mark.parametrize("unsafe", [False, True], ids=["safe", "unsafe"])
 def test_fixes_are_sound(name: str, unsafe: bool, here: Path, tried: Callable[[str, bool], dict[str, bytes]]) -> None:
     case = load_case(name)
@@ -307,7 +306,6 @@ def _fixed(case: Case, *, unsafe: bool) -> dict[str, bytes]:
 # -- laws ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @a_law_of_cases
 def test_the_order_of_files_changes_nothing(name: str, here: Path, whole: Callable[[str], Findings]) -> None:
     case = load_case(name)

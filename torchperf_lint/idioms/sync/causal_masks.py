@@ -1,4 +1,4 @@
-"""Masks that are shown to be causal: each position is hidden from those before it, and nothing else is."""
+"""Masks that are shown to be causal: no position sees a later one, and each sees all the others."""
 
 from __future__ import annotations
 

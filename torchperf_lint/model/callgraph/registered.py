@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 def lookups(program: ProjectQuestions | None, added: ClassInfo | FunctionInfo) -> Iterator[tuple[ast.expr, Index]]:
     """`METERS[name]` and `METERS.get(name)` of a dict that a decorator of the class or function fills."""
     found = {} if program is None else registries_of(program, added)
+    if found and _are_many(added):
+        return
     for registry, home in found.items():
-        if program is None or not isinstance(registry.made, tuple) or _are_many(added):
+        if program is None or not isinstance(registry.made, tuple):
             continue
         name = registry.made[1]
         yield from _asked_in(home, name, registry)

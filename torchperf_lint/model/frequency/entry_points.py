@@ -327,7 +327,7 @@ def _is_hook(function: FunctionInfo) -> bool:
 
 
 def _is_registered(function: FunctionInfo) -> bool:
-    """Whether a decorator adds the function, or the class whose objects it is a call of, to a registry, by its name."""
+    """Whether a decorator of the function, or of the class whose `__call__` it is, is named as one that registers."""
     added = function.cls if function.cls is not None and function.name == "__call__" else function
     decorators = getattr(added.node, "decorator_list", ())
     return any("regist" in (last_name(d.func if isinstance(d, ast.Call) else d) or "").lower() for d in decorators)

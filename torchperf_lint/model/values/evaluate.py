@@ -321,7 +321,7 @@ class Evaluator:
         assert isinstance(node, ast.BoolOp)
         values = [self(value, env) for value in node.values]
         chosen = join_all(values)
-        if chosen.kind is Kind.NONE:
+        if chosen.kind is Kind.NONE and isinstance(node.op, ast.Or):
             return UNKNOWN  # `device or self.device`: what is None at first is set elsewhere
         if chosen.kind is Kind.UNKNOWN and isinstance(node.op, ast.Or):
             return choices.selected(values) or chosen

@@ -114,18 +114,23 @@ def _likely(value: Value, step: Unproven) -> Value:
 
 
 def _any_container(given: list[tuple[Value, Unproven]]) -> Value:
-    """A dict or a tuple with the entries of all, each as the first that puts it on the accelerator has it."""
-    entries: dict[object, Value] = {}
-    for value, step in given:
-        for key, item in value.items or ():
-            is_there = item.holds_tensors and item.device.on_accelerator
-            if is_there and not (key in entries and entries[key].device.on_accelerator):
-                entries[key] = _likely(item, step)
-            entries.setdefault(key, item)
+    """A dict or a tuple with the entries of all, each as the first that puts it on the accelerator has it.
+
+    UNKNOWN where an entry is a tensor for one method and anything else for another.
+    """
     ref, sizes = given[0][0].ref, {len(value.items or ()) for value, _ in given}
     is_one = all(value.ref == ref and value.items for value, _ in given)
     if not is_one or ref not in ("dict", "tuple") or (ref == "tuple" and len(sizes) > 1):
         return UNKNOWN
+    entries: dict[object, Value] = {}
+    for value, step in given:
+        for key, item in value.items or ():
+            before = entries.get(key, UNKNOWN)
+            if UNKNOWN not in (before, item) and before.holds_tensors is not item.holds_tensors:
+                return UNKNOWN
+            if item.holds_tensors and item.device.on_accelerator and not before.device.on_accelerator:
+                entries[key] = _likely(item, step)
+            entries.setdefault(key, item)
     if not any(each.holds_tensors and each.device.on_accelerator for each in entries.values()):
         return UNKNOWN
     return container(join_all(entries.values()), list(entries.items()), ref)
