@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import itertools
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model import bounds
@@ -21,11 +23,10 @@ if TYPE_CHECKING:
 
 def lookups(program: ProjectQuestions | None, added: ClassInfo | FunctionInfo) -> Iterator[tuple[ast.expr, Index]]:
     """`METERS[name]` and `METERS.get(name)` of a dict that a decorator of the class or function fills."""
-    found = {} if program is None else registries_of(program, added)
-    if found and _are_many(added):
+    if program is None or not _decorators(added) or _are_many(added):
         return
-    for registry, home in found.items():
-        if program is None or not isinstance(registry.made, tuple):
+    for registry, home in registries_of(program, added).items():
+        if not isinstance(registry.made, tuple):
             continue
         name = registry.made[1]
         yield from _asked_in(home, name, registry)
@@ -75,14 +76,14 @@ def builds(program: ProjectQuestions | None, cls: ClassInfo) -> Iterator[tuple[a
 
 def _are_many(added: ClassInfo | FunctionInfo) -> bool:
     """Whether the file decorates many classes or functions in the same way: any one is hardly the one that is meant."""
-    names = {_name_of(each) for each in _decorators(added)}
-    return sum(not names.isdisjoint(map(_name_of, _decorators(each))) for each in _all_in(added.index)) > (
-        bounds.MOST_REGISTERED
-    )
+    uses = added.index.note("uses of decorators", lambda: _uses_of_decorators(added.index))
+    return any(uses[name] > bounds.MOST_REGISTERED for name in map(_name_of, _decorators(added)))
 
 
-def _all_in(index: Index) -> list[ClassInfo | FunctionInfo]:
-    return [*index.classes, *index.functions]
+def _uses_of_decorators(index: Index) -> Counter[str | None]:
+    """How many classes and functions of a file a decorator of each name stands above."""
+    named = ({*map(_name_of, _decorators(each))} for each in (*index.classes, *index.functions))
+    return Counter(itertools.chain.from_iterable(named))
 
 
 def _decorators(added: ClassInfo | FunctionInfo) -> list[ast.expr]:
