@@ -25,6 +25,9 @@ DEFINES_CUDA = "defines cuda"
 CHECKS_OFF = "checks off"
 """`Distribution._validate_args = False`: no distribution of the program checks anything unless it is asked to."""
 
+PLACES_BY_DEFAULT = "places by default"
+"""`torch.set_default_device(device)`: new tensors that name no device are not on the CPU."""
+
 PROGRAM = "program"
 """The file can be run as a program."""
 
@@ -50,6 +53,10 @@ TOPICS = {
     CUDA_AVAILABLE: tuple(map(re.compile, (rb"nccl", rb"cuda\.is_available", rb"cuda\.set_device"))),
     DEFINES_CUDA: (re.compile(rb"def cuda\b"),),
     CHECKS_OFF: (re.compile(rb"Distribution\._validate_args\s*=\s*False"),),
+    PLACES_BY_DEFAULT: (
+        re.compile(rb"\bset_default_device\s*\((?!\s*[\"']cpu)"),
+        re.compile(rb"\bset_default_tensor_type\s*\((?=[^)\n]*cuda)"),
+    ),
     PROGRAM: (re.compile(rb"__main__"),),
 }
 """Topic -> patterns, one of which shows that a file mentions it; comments and prose do not count."""

@@ -6,11 +6,12 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because, Moved
-from torchperf_lint.knowledge import conventions
+from torchperf_lint.knowledge import conventions, topics
 from torchperf_lint.model.domain.values import STRING, Device, Kind, Value, derived, text_names
 from torchperf_lint.model.syntax.index import dotted, last_name
 
 if TYPE_CHECKING:
+    from torchperf_lint.model.domain.interfaces import ProjectQuestions
     from torchperf_lint.model.syntax.index import Index
 
 HOST_DATA = Value(Kind.PYTREE, Device.CPU)
@@ -142,8 +143,8 @@ def _are_same(one: Value, other: Value) -> bool:
     return other.created is None if is_given else one.created is not None and one.created is other.created
 
 
-def default_device(index: Index) -> Device | None:
-    """The device set by `set_default_device` or `set_default_tensor_type`; None if the file sets none."""
+def default_device(index: Index, program: ProjectQuestions | None) -> Device | None:
+    """The device set by `set_default_device` or `set_default_tensor_type`; None if neither the file nor another does."""
     for record in (*index.calls.get("set_default_device", ()), *index.calls.get("set_default_tensor_type", ())):
         given = record.call.args[0] if record.call.args else None
         text = given.value if isinstance(given, ast.Constant) else dotted(given) if given is not None else None
@@ -151,7 +152,8 @@ def default_device(index: Index) -> Device | None:
             return Device.CUDA
         if not isinstance(text, str) or ("Tensor" not in text and not text.startswith("cpu")):
             return Device.UNKNOWN
-    return None
+    is_set_elsewhere = program is not None and program.speaks_of(topics.PLACES_BY_DEFAULT, index)
+    return Device.UNKNOWN if is_set_elsewhere else None
 
 
 def accelerator_choice(left: Value, right: Value, because: Because) -> Value | None:

@@ -53,7 +53,7 @@ class ValueInference:
         self.index: Index = index
         self.program: ProjectQuestions | None = program
         self._analyzed = analyzed
-        self.default_device: Device | None = default_device(index)
+        self.default_device: Device | None = default_device(index, program)
         served = program is not None and program.serves_accelerator(index)
         self.cpu_only = frameworks.trains_on_cpu(code) or not (served or frameworks.speaks_of_accelerator(code))
         self.transforms_samples = frameworks.transforms_samples(code)
