@@ -212,6 +212,7 @@ NEW_TENSOR_METHODS = frozenset("new_zeros new_ones new_full new_empty new_tensor
 TAKE_SHAPES = frozenset({"expand_as", "view_as", "reshape_as"})
 """Methods that take no more than the shape of their argument, wherever that is."""
 
+GRADIENTS = "torch.autograd.grad"
 VARIABLES = frozenset({"torch.autograd.Variable", "torch.autograd.variable.Variable"})
 """The old name of tensors that record gradients: the tensor that it gets."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -82,8 +81,8 @@ def _are_many(added: ClassInfo | FunctionInfo) -> bool:
 
 def _uses_of_decorators(index: Index) -> Counter[str | None]:
     """How many classes and functions of a file a decorator of each name stands above."""
-    named = ({*map(_name_of, _decorators(each))} for each in (*index.classes, *index.functions))
-    return Counter(itertools.chain.from_iterable(named))
+    decorated: list[ClassInfo | FunctionInfo] = [*index.classes, *index.functions]
+    return Counter(name for each in decorated for name in {*map(_name_of, _decorators(each))})
 
 
 def _decorators(added: ClassInfo | FunctionInfo) -> list[ast.expr]:

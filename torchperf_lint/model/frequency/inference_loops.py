@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 
 _GROWS = FILL | {"add_", "copy_"}
+_NO_KEEPERS = frozenset({"self", "torch"})
 _METADATA = torch_api.METADATA_ATTRIBUTES | {"device"}
 _PASSES_OF_A_STEP = 8
 """A literal number of passes up to this is a part of one step: a refinement, not a generation."""
@@ -31,6 +32,8 @@ _NO_DATA = frozenset(
 """Names for items that are none of a data set, and few."""
 _OF_MODULES = re.compile(r"(?:load|save|set|get|fit|train|reset|register|add|from|to|apply|state_dict|eval)(?:_|$)")
 """Beginnings of names of methods that change or make a model, and do not run it."""
+_MAY_BE_PARTS = (Kind.UNKNOWN, Kind.METHOD)
+"""What `model.decoder` is, where the class of `model` is not known."""
 _WITHOUT_GRADIENTS = frozenset({"no_grad", "inference_mode"})
 
 
@@ -65,26 +68,66 @@ def about_items(loop: Loop, function: FunctionInfo) -> list[CallRecord]:
     return [each for each in direct if made & names_given(each) and not walked & _names_in(each.call.func)]
 
 
-def runs_part(inference: ValueQuestions, record: CallRecord, function: FunctionInfo, *, again: bool = False) -> bool:
-    """`model.decode(x)`: a method of a module, which the project defines.
-
-    With `again`, where each call gets what an earlier one returned, also of a model of a class that is not known: it is
-    named as one, gets a tensor of the accelerator, and the function evaluates.
-    """
+def runs_part(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
+    """`model.decode(x)`: a method of a module, which the project defines."""
     func = record.call.func
-    if not isinstance(func, ast.Attribute):
+    if not isinstance(func, ast.Attribute) or inference.frame_value(function, func).function is None:
         return False
-    owner = inference.frame_value(function, func.value)
+    return inference.frame_value(function, func.value).kind is Kind.MODULE
+
+
+def runs_again(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
+    """The same where each call gets what an earlier one returned, also of a model of a class that is not known.
+
+    Then it is named as one, gets a tensor of the accelerator, and the function evaluates. A function of the project may
+    run the model, too.
+    """
+    if runs_part(inference, record, function) or _runs_in_helper(inference, record, function):
+        return True
+    func = record.call.func
+    if not isinstance(func, ast.Attribute) or _OF_MODULES.match(func.attr) or not _evaluates(function):
+        return False
     if inference.frame_value(function, func).function is not None:
-        return owner.kind is Kind.MODULE
-    if not again or _OF_MODULES.match(func.attr) or not _evaluates(function):
         return False
-    name = last_name(func.value) or ""
+    owner, name = inference.frame_value(function, func.value), last_name(func.value) or ""
     is_named = name in conventions.MODEL_NAMES or name.endswith(conventions.MODEL_ENDINGS)
     is_open = owner.kind is Kind.MODULE and owner.cls is None and not owner.is_layer
     given = (inference.frame_value(function, each) for each in record.call.args)
     is_on_device = any(each.holds_tensors and each.device.on_accelerator for each in given)
     return is_named and (is_open or owner.kind is Kind.UNKNOWN) and is_on_device
+
+
+def _runs_in_helper(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
+    """`self._next_scores(tokens)`: a function of the project that is no model's own, and that runs one, in no loop."""
+    helper = inference.frame_value(function, record.call.func).function
+    if helper is None or helper.name in _NO_INFERENCE or _is_of_module(inference, helper):
+        return False
+    home = inference.home(helper.index)
+    calls = [each.call for each in helper.calls_made if not each.place.loops()]
+    known = [home.frame_value(helper, each) for each in map(named_model, calls) if each is not None]
+    return any(each.kind is Kind.MODULE or (each.kind in _MAY_BE_PARTS and each.function is None) for each in known)
+
+
+def differentiates(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
+    """`torch.autograd.grad(y, x)`, or a function of the project that calls it in no loop: a product with a Hessian."""
+    called = inference.frame_value(function, record.call.func)
+    if called.ref == torch_api.GRADIENTS or called.function is None:
+        return called.ref == torch_api.GRADIENTS
+    home, helper = inference.home(called.function.index), called.function
+    calls = [each.call for each in helper.calls_made if not each.place.loops()]
+    return any(home.frame_value(helper, each.func).ref == torch_api.GRADIENTS for each in calls)
+
+
+def _is_of_module(inference: ValueQuestions, function: FunctionInfo) -> bool:
+    return function.cls is not None and inference.instance(function.cls).kind is Kind.MODULE
+
+
+def named_model(call: ast.Call) -> ast.expr | None:
+    """`self.decoder` of `self.decoder(x)` and `self.decoder.forward(x)`: what is called, if it is named as a model."""
+    func = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "forward" else call.func
+    name = last_name(func) or ""
+    is_model = name in conventions.MODEL_NAMES or name.endswith(conventions.MODEL_ENDINGS)
+    return func if is_model and not conventions.MAKERS.match(name) else None
 
 
 def _evaluates(function: FunctionInfo) -> bool:
@@ -140,10 +183,11 @@ def _bound_by(node: ast.AST) -> list[tuple[set[str], set[str]]]:
         return [({name for target in targets for name in _stored(target)}, _values_in(node.value))]
     if isinstance(node, (ast.For, ast.AsyncFor)):
         return [(_stored(node.target), _values_in(node.iter))]
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and last_name(node.value.func) in _GROWS:
-        owner = dotted(node.value.func.value) if isinstance(node.value.func, ast.Attribute) else None
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
+        owner = (dotted(node.value.func.value) or "").partition(".")[0]
         read = {name for each in node.value.args for name in _values_in(each)}
-        return [({owner.partition(".")[0]}, read)] if owner is not None else []
+        # An object whose method returns nothing of use keeps what it is given: `beams.advance(scores)`.
+        return [({owner}, read)] if owner and (node.value.func.attr in _GROWS or owner not in _NO_KEEPERS) else []
     return []
 
 

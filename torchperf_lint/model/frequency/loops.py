@@ -12,9 +12,8 @@ from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import hierarchy
 from torchperf_lint.model.domain.frequency import Loop, LoopInfo, LoopKind
 from torchperf_lint.model.domain.values import Kind, Registry
-from torchperf_lint.model.frequency import comprehensions, rollouts
+from torchperf_lint.model.frequency import comprehensions, inference_loops, rollouts
 from torchperf_lint.model.frequency.generators import moved_by, taking, yielding
-from torchperf_lint.model.frequency.inference_loops import about_items, fed_back, runs_part
 from torchperf_lint.model.frequency.loop_bodies import (
     call_text,
     counts,
@@ -124,12 +123,17 @@ class Loops:
                 return LoopInfo(LoopKind.BATCH, "this loop runs the model on one batch per pass", False)
         if self._holds_batches(loop, function):
             return LoopInfo(LoopKind.EPOCH, "", False)
-        for record in about_items(loop, function):
-            if self._runs_model(record, loop, function) or runs_part(self.inference, record, function):
+        for record in inference_loops.about_items(loop, function):
+            if self._runs_model(record, loop, function) or inference_loops.runs_part(self.inference, record, function):
                 says = f"this loop runs `{call_text(record)}` for each item"
                 return LoopInfo(LoopKind.OTHER, says, False, infers=True)
-        for record in fed_back(loop, function):
-            if self._runs_any_model(record, loop, function) or runs_part(self.inference, record, function, again=True):
+        for record in inference_loops.fed_back(loop, function):
+            if inference_loops.differentiates(self.inference, record, function):
+                says = f"this loop differentiates in every pass: it calls `{call_text(record)}`"
+                return LoopInfo(LoopKind.BATCH, says, True)
+            if self._runs_any_model(record, loop, function) or inference_loops.runs_again(
+                self.inference, record, function
+            ):
                 says = f"this loop runs `{call_text(record)}` on what an earlier pass made"
                 return LoopInfo(LoopKind.OTHER, says, False, infers=True)
         return LoopInfo(LoopKind.OTHER, "", False)
@@ -465,12 +469,8 @@ class Loops:
         """Whether a call in the loop runs a model, or what is named as one and may be one, as far as is known."""
         if self._runs_model(record, loop, function):
             return True
-        func = record.call.func
-        if isinstance(func, ast.Attribute) and func.attr == "forward":
-            func = func.value
-        name = last_name(func) or ""
-        named = name in conventions.MODEL_NAMES or name.endswith(conventions.MODEL_ENDINGS)
-        if not named or conventions.MAKERS.match(name) or loop not in self.enclosing(record.statement):
+        func = inference_loops.named_model(record.call)
+        if func is None or loop not in self.enclosing(record.statement):
             return False
         return self.inference.frame_value(function, func).kind is Kind.UNKNOWN
 

@@ -83,25 +83,28 @@ def calls_sent_backward(function: FunctionInfo) -> dict[str, int]:
 
 def _called(function: FunctionInfo) -> dict[str, int]:
     assigned = _assigned(function) if function.calls_made else {}
-    pending, seen, found = list(_sent(function)), set[str](), dict[str, int]()
+    pending = [(node, False) for node in _sent(function)]
+    seen, found = set[tuple[str, bool]](), dict[str, int]()
     while pending:
-        node = pending.pop()
+        node, is_factor = pending.pop()
         path = dotted(node)
-        if path is not None and path not in seen:
-            seen.add(path)
-            pending += assigned.get(path, ())
+        if path is not None and (path, is_factor) not in seen:
+            seen.add((path, is_factor))
+            pending += [(each, is_factor) for each in assigned.get(path, ())]
         if isinstance(node, ast.BinOp):
-            pending += (node.left, node.right)
+            is_sum = isinstance(node.op, (ast.Add, ast.Sub))
+            pending += [(each, is_factor or not is_sum) for each in (node.left, node.right)]
         elif isinstance(node, (ast.Subscript, ast.Attribute)):
-            pending.append(node.value)
+            pending.append((node.value, is_factor))
         elif isinstance(node, ast.UnaryOp):
-            pending.append(node.operand)
+            pending.append((node.operand, is_factor))
         elif isinstance(node, ast.Call):
             name = dotted(node.func)
-            if name is not None:
+            # What is called without data for a factor may give a number: `schedule.weight()`.
+            if name is not None and not (is_factor and not node.args and not node.keywords):
                 found[name] = min(node.lineno, found.get(name, node.lineno))
             if isinstance(node.func, ast.Attribute) and node.func.attr in _KEEP_PLACE:
-                pending.append(node.func.value)
+                pending.append((node.func.value, is_factor))
     return found
 
 
@@ -163,13 +166,13 @@ def _paths(nodes: Iterator[ast.expr]) -> Iterator[str]:
 
 
 def tensors_sent_backward(function: FunctionInfo) -> frozenset[str]:
-    """Those of them that are surely tensors: a loss function compares them, or one of their methods is called."""
+    """Those of them that are tensors: a loss function compares them, a method reads them, or their names say so."""
     return _known(function, "backward tensors", lambda: frozenset(_joined(function, only_compared=True)))
 
 
 def _joined(function: FunctionInfo, only_compared: bool = False) -> set[str]:
-    pending = list(_sent(function))
-    if not pending:
+    sent = list(_sent(function))
+    if not sent:
         return set()
     compared: set[str] = set()
     assigned: dict[str, list[ast.expr]] = {}
@@ -181,31 +184,36 @@ def _joined(function: FunctionInfo, only_compared: bool = False) -> set[str]:
         func = record.call.func
         if isinstance(func, ast.Attribute) and func.attr == "append":
             assigned.setdefault(dotted(func.value) or "", []).extend(record.call.args)
-    found: set[str] = set()
+    found, summands = set[str](), set[str]()
+    pending = [(node, True) for node in sent]
     while pending:
-        node = pending.pop()
+        node, is_added = pending.pop()
         path = dotted(node)
         if path is not None:
-            if path not in found:
+            if path not in found or (is_added and path not in summands):
                 found.add(path)
-                pending += assigned.get(path, ())
+                summands.update([path] if is_added else [])
+                pending += [(each, is_added) for each in assigned.get(path, ())]
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-            pending.append(node.left)
+            pending.append((node.left, is_added))
         elif isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC):
-            pending += (node.left, node.right)
+            is_sum = is_added and isinstance(node.op, (ast.Add, ast.Sub))
+            pending += [(node.left, is_sum), (node.right, is_sum)]
         elif isinstance(node, ast.UnaryOp):
-            pending.append(node.operand)
+            pending.append((node.operand, is_added))
         elif isinstance(node, ast.IfExp):
-            pending += (node.body, node.orelse)
+            pending += [(node.body, is_added), (node.orelse, is_added)]
         elif isinstance(node, ast.Call):
             if _COMPARES.search(dotted(node.func) or ""):
                 compared.update(filter(None, map(dotted, node.args[:2])))
-            pending += _operands(node)
+            pending += [(each, is_added) for each in _operands(node)]
     if only_compared:
-        # A part of a loss that has this method is neither a Python number nor one of NumPy.
         called = (dotted(record.call.func) or "" for record in function.calls_made)
-        owners = {path.rpartition(".")[0] for path in called if path.endswith(".detach")}
-        return compared | (found & owners)
+        owners = {(owner, method) for owner, _, method in (path.rpartition(".") for path in called)}
+        read = {path for path in found if (path, "detach") in owners or (path, "cpu") in owners}
+        # A factor may be a number of NumPy, which has `.item()`, too.
+        read |= {path for path in summands if (path, "item") in owners}
+        return compared | read | {path for path in found if _LOSS.search(path.rpartition(".")[2].lower())}
     return found
 
 

@@ -144,7 +144,7 @@ def _are_same(one: Value, other: Value) -> bool:
 
 
 def default_device(index: Index, program: ProjectQuestions | None) -> Device | None:
-    """The device set by `set_default_device` or `set_default_tensor_type`; None if neither the file nor another does."""
+    """The device set by `set_default_device` or `set_default_tensor_type`; None if no file of the project does."""
     for record in (*index.calls.get("set_default_device", ()), *index.calls.get("set_default_tensor_type", ())):
         given = record.call.args[0] if record.call.args else None
         text = given.value if isinstance(given, ast.Constant) else dotted(given) if given is not None else None

@@ -315,7 +315,7 @@ def library_call(
         return first
     if ref.startswith(torch_api.PACKED):
         return _packed(name, arguments or list(keywords.values()))
-    if ref == "torch.autograd.grad":
+    if ref == torch_api.GRADIENTS:
         asked = [*arguments[:2], *(keywords[key] for key in ("outputs", "inputs") if key in keywords)]
         return container(tensor_from([_each(value) for value in asked])._replace(scalar=None, dtype=None), ref="tuple")
     if ref == "torch.normal" and all(value.kind in (Kind.NUMBER, Kind.CONTAINER) for value in arguments):

@@ -164,7 +164,8 @@ class Runner:
         path = dotted(target)
         if value.kind is Kind.CONTAINER and value.ref == "dict":
             return self._with_losses(path, source, value)
-        if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN and path in self.frame.backward_tensors:
+        is_nothing = value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN
+        if is_nothing and path in self.frame.backward_tensors and path not in self.frame.backward:
             value = Value(Kind.TENSOR)
         if path in self.frame.backward_terms and value.kind is Kind.TENSOR and not _is_shown(value):
             return self._trained(value, source, "this is a part of what `.backward()` is called on")
