@@ -14,7 +14,8 @@ from torchperf_lint.knowledge import conventions, hooks, torchmetrics_api
 from torchperf_lint.model.callgraph import frameworks, implicit, roles
 from torchperf_lint.model.frequency.generators import yielding
 from torchperf_lint.model.frequency.inference_loops import about_items, fed_back
-from torchperf_lint.model.frequency.loops import enclosing, step_loop
+from torchperf_lint.model.frequency.loop_bodies import step_loop
+from torchperf_lint.model.frequency.loops import enclosing
 from torchperf_lint.model.syntax.index import given_to, last_name
 from torchperf_lint.model.syntax.iterables import counted, stride
 from torchperf_lint.model.values.batches import items_moved

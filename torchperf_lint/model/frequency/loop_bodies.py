@@ -98,3 +98,19 @@ def loader_text(iterable: ast.expr) -> str:
 def call_text(record: CallRecord) -> str:
     """The call without its arguments, for a message."""
     return f"{ast.unparse(record.call.func)}()"
+
+
+def step_loop(record: CallRecord) -> Loop | None:
+    """The loop that makes a training call in each pass: the innermost, but for loops over optimizers or losses."""
+    for loop in record.place.loops():
+        if isinstance(loop, ast.While) or not _walks_parts(loop, record):
+            return loop
+    return None
+
+
+def _walks_parts(loop: ast.For | ast.AsyncFor, record: CallRecord) -> bool:
+    """`for optimizer in optimizers: optimizer.step()`: the loop's own item takes the step."""
+    func = record.call.func
+    receiver = dotted(func.value) if isinstance(func, ast.Attribute) else None
+    targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
+    return receiver is not None and receiver.partition(".")[0] in targets

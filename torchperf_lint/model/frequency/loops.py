@@ -27,12 +27,13 @@ from torchperf_lint.model.frequency.loop_bodies import (
     names_model,
     nexts,
     speaks_of_dataset,
+    step_loop,
     trains,
 )
 from torchperf_lint.model.frequency.sampling_guards import names_training_period, names_turn
 from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
-from torchperf_lint.model.syntax.iterables import counted, is_listed, stride, walked
+from torchperf_lint.model.syntax.iterables import counted, is_listed, split_whole, stride, walked
 from torchperf_lint.model.values.batches import as_batches, items_moved, moved_in_loops
 from torchperf_lint.model.values.tensors import element_of
 from torchperf_lint.syntax.tree import subtree
@@ -361,6 +362,9 @@ class Loops:
 
         That is a tensor of the device, or anything else of which a model gets the parts.
         """
+        whole = split_whole(loop.iter)
+        if whole is not None and self._sends_pieces(loop, function):
+            return dotted(whole) or "a tensor"
         if stride(loop.iter) is None or not isinstance(loop.target, ast.Name):
             return None
         for node in subtree(loop):
@@ -373,6 +377,15 @@ class Loops:
                 if is_there or (value.kind is not Kind.STRING and self._is_run_on(loop, node, function, first=True)):
                     return dotted(node.value) or "a tensor"
         return None
+
+    def _sends_pieces(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
+        """Whether the loop moves each item, or what it makes of it, to the device, or runs a model on it."""
+        made = made_of_item(loop)
+        return any(
+            self._runs_any_model(record, loop, function) or self._is_data_there(record, loop, function)
+            for record in function.calls_made
+            if made & (names_given(record) | {(dotted(record.call.func) or "").partition(".")[0]})
+        )
 
     def _runs_in_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
         """`for start in range(0, n, batch_size): model(x[start : start + batch_size])`, also if `x` is not cut here."""
@@ -478,19 +491,3 @@ class Loops:
 def enclosing(statement: ast.stmt, index: Index) -> list[Loop]:
     """The loops of the same function around a statement, innermost first."""
     return index.places[statement].loops()
-
-
-def step_loop(record: CallRecord) -> Loop | None:
-    """The loop that makes a training call in each pass: the innermost, but for loops over optimizers or losses."""
-    for loop in enclosing(record.statement, record.function.index):
-        if isinstance(loop, ast.While) or not _walks_parts(loop, record):
-            return loop
-    return None
-
-
-def _walks_parts(loop: ast.For | ast.AsyncFor, record: CallRecord) -> bool:
-    """`for optimizer in optimizers: optimizer.step()`: the loop's own item takes the step."""
-    func = record.call.func
-    receiver = dotted(func.value) if isinstance(func, ast.Attribute) else None
-    targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
-    return receiver is not None and receiver.partition(".")[0] in targets

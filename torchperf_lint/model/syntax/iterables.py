@@ -33,6 +33,17 @@ def stride(iterable: ast.expr) -> ast.expr | None:
     return None if counts is None or len(counts.args) != 3 else counts.args[2]
 
 
+def split_whole(iterable: ast.expr) -> ast.expr | None:
+    """`x` of `x.split(size)` and `torch.split(x, size)`, in pieces of one size along the first dimension."""
+    node = walked(iterable)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "split":
+        return None
+    whole, *given = node.args if dotted(node.func.value) == "torch" and node.args else [node.func.value, *node.args]
+    if len(given) != 1 or node.keywords or isinstance(given[0], (ast.List, ast.Tuple)):
+        return None
+    return None if isinstance(given[0], ast.Constant) and not isinstance(given[0].value, int) else whole
+
+
 def is_listed(iterable: ast.expr, function: FunctionInfo) -> bool:
     """Whether the loop goes over what the code lists: `[resnet18, resnet50]`, or the only name of such a list."""
     node = walked(iterable)
