@@ -120,7 +120,7 @@ def outcomes(sites: Iterable[Site], folder: Path) -> Iterator[Outcome]:
         if report.crashed or missing:
             raise SystemExit("\n".join([f"{name}: the linter failed, or files are missing", *missing[:5]]))
         for site in mine:
-            codes = (found.code for found in report.findings if (found.path, found.line) == (site.path, site.line))
+            codes = (found.code for found in report.places if (found.path, found.line) == (site.path, site.line))
             yield Outcome(site, frozenset(codes))
 
 

@@ -30,6 +30,16 @@ class Report(NamedTuple):
     crashed: bool
     printed: tuple[dict[str, Any], ...] = ()
 
+    @property
+    def places(self) -> list[Found]:
+        """The findings, and each further place that one of them tells beside its own."""
+        told = [(one, place) for one in self.printed for place in (one, *one.get("also", ()))]
+        return [
+            Found(Path(one["filename"]).as_posix(), place["location"]["row"], one["code"])
+            for one, place in told
+            if one["code"] != "TPL000"
+        ]
+
 
 def environment() -> dict[str, str]:
     """An environment in which `python -m torchperf_lint` is this checkout's, in any folder."""

@@ -32,7 +32,7 @@ _HELPER = Helper(
         "    return check",
     ),
 )
-_STEERS = ("Stop", "Skip", "Retry", "Early", "Exit", "Interrupt", "Break", "Prune", "Continue", "Done", "Finish")
+STEERS = ("Stop", "Skip", "Retry", "Early", "Exit", "Interrupt", "Break", "Prune", "Continue", "Done", "Finish")
 """Words in the names of exceptions that a program raises to go on elsewhere."""
 _ALL = frozenset({"Exception", "BaseException"})
 _BUILTINS = frozenset(
@@ -160,7 +160,7 @@ def _only_raises(model: Model, site: Site, statement: ast.If) -> bool:
     given = last.exc
     raised = last_name(given.func if isinstance(given, ast.Call) else given) or ""
     told = [*given.args, *(each.value for each in given.keywords)] if isinstance(given, ast.Call) else []
-    if not raised or any(word in raised for word in _STEERS):
+    if not raised or any(word in raised for word in STEERS):
         return False
     return all(_only_computes(model, function, each) for each in told) and not _is_caught(model, function, raised)
 

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Unproven
+from torchperf_lint.idioms.sync.assertions import STEERS
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 from torchperf_lint.idioms.sync.shown import element_in, is_shown
 from torchperf_lint.knowledge.torch_api import COMPARES_ON_HOST
@@ -125,20 +126,43 @@ def _whole_list(model: Model, function: FunctionInfo, node: ast.expr) -> ast.exp
 
 
 def read_truths(model: Model) -> Iterator[Truth]:
-    """The same tests where the read is written out: `if mask.any().item()`, but not `if loss.item() > 3`."""
+    """The same tests where the read is written out: `if mask.any().item()`, `assert bad.sum().item() == 0`.
+
+    Not `if loss.item() > 3`, which decides what the program does next, unless that is to raise an error.
+    """
     for read in hot_reads(model):
         if read.role is Sink.CONDITION and read.reader == "item" and _is_tested(model, read.site.node):
             yield Truth(read.site, True, read.hot_path, read.because)
 
 
 def _is_tested(model: Model, node: cst.CSTNode) -> bool:
-    """Whether the expression itself, or its negation, decides a branch or an assertion, alone or with others."""
+    """Whether the expression itself, or its negation, decides a branch or an assertion, alone or with others.
+
+    A comparison of it counts where all that it decides is whether the program fails.
+    """
     parent = model.parent(node)
+    if isinstance(parent, cst.ComparisonTarget):
+        parent = model.parent(parent)
+    is_compared = isinstance(parent, cst.Comparison)
+    if isinstance(parent, cst.Comparison):
+        node, parent = parent, model.parent(parent)
     while isinstance(parent, (cst.BooleanOperation, cst.UnaryOperation)):
         if isinstance(parent, cst.UnaryOperation) and not isinstance(parent.operator, cst.Not):
             return False
         node, parent = parent, model.parent(parent)
-    return isinstance(parent, (cst.If, cst.While, cst.Assert, cst.IfExp)) and parent.test is node
+    if not isinstance(parent, (cst.If, cst.While, cst.Assert, cst.IfExp)) or parent.test is not node:
+        return False
+    return not is_compared or isinstance(parent, cst.Assert) or (isinstance(parent, cst.If) and _raises(model, parent))
+
+
+def _raises(model: Model, branch: cst.If) -> bool:
+    """Whether a branch, which has no other arm, ends with an error that is not raised to go on elsewhere."""
+    statement = model.statement_of(branch.test)
+    last = statement.body[-1] if isinstance(statement, ast.If) and not statement.orelse else None
+    if not isinstance(last, ast.Raise) or last.exc is None:
+        return False
+    raised = last_name(last.exc.func if isinstance(last.exc, ast.Call) else last.exc) or ""
+    return not any(word in raised for word in STEERS)
 
 
 def _may_compare(node: ast.expr, called: _Names) -> bool:
