@@ -79,6 +79,7 @@ IN_PROJECTS = [
     ("MOST_CALLS_TO_BINDING", 0, "first_pass", "", "TPL101"),
     ("MOST_CALLS_TO_RAISE", 0, "needs_cuda", "TPL203 safe", "TPL203 unsafe"),
     ("MOST_STOPS", 0, "loaders", "TPL401 shown, TPL402 safe", ""),
+    ("MOST_SINGLE_CALLS", 0, "loaders_of_subclasses", "TPL402 safe x4, TPL402 unsafe", ""),
     ("MOST_MAKING_STEPS", 0, "loaders", "TPL402 safe", "TPL402 unsafe"),
     ("MOST_FUNCTIONS_OF_WORKERS", 0, "images_in_workers", "TPL409 unsafe", ""),
 ]

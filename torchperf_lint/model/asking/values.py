@@ -11,7 +11,7 @@ from torchperf_lint.model.asking.code import CodeModel
 from torchperf_lint.model.callgraph import calling, frameworks
 from torchperf_lint.model.domain.values import Kind, Value
 from torchperf_lint.model.frequency import numbers
-from torchperf_lint.model.loaders.loader_flow import all_sources
+from torchperf_lint.model.loaders.single_calls import all_sources
 
 if TYPE_CHECKING:
     import ast

@@ -318,6 +318,9 @@ class LoaderQuestions(Protocol):
     def route(self, loader: ast.Call) -> Route | None:
         """Evidence that the batches of a loader go to an accelerator; None if there is none."""
 
+    def moved_by(self, record: CallRecord, device: Device) -> Route:
+        """The route of batches that this call of the file moves there."""
+
     def handed_on(self, loader: ast.Call, function: FunctionInfo) -> Iterator[FunctionInfo]:
         """The functions that this one passes the loader to."""
 

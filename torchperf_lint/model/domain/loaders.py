@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.syntax.code import Code
+    from torchperf_lint.model.syntax.index import ClassInfo
 
 
 class Route(NamedTuple):
@@ -16,6 +17,7 @@ class Route(NamedTuple):
     explicit: bool  # the program moves them itself; otherwise a framework does
     certain: bool  # the program cannot run without CUDA
     file: Code  # the file that shows it
+    owner: ClassInfo | None = None  # the class whose method moves them
     blocks: bool = False  # the host waits for each copy, whether the memory is pinned or not
 
 

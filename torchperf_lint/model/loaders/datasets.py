@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model.domain.interfaces import ValueQuestions
-    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, Index
+    from torchperf_lint.model.syntax.index import AttributeStore, ClassInfo, FunctionInfo, Index
 
 _GIVES_ANOTHER = frozenset(
     "map filter shuffle select sort skip take with_transform set_transform cast cast_column remove_columns "
@@ -88,9 +88,7 @@ class Making:
         """Whether `self.dataset` is on the host in every method of the class that stores it."""
         if not isinstance(node.value, ast.Name) or node.value.id != function.self_name or function.cls is None:
             return False
-        stores = [
-            each for owner in self._inference.lineage(function.cls) for each in owner.attributes.get(node.attr, ())
-        ]
+        stores = self._stores(function.cls, node.attr)
         given = [(_stored(each.function, each.target), each.function) for each in stores]
         return bool(given) and all(value is not None and self.is_on_host(value, where) for value, where in given)
 
@@ -125,6 +123,7 @@ class Making:
         ]
         if not readers or any(_loads_tensors(owner.node) for owner in lineage):
             return False
+        readers = list(self._helped(readers, cls))
         held = {name for reader in readers for name in _attributes_read(reader)}
         stores = [each for owner in lineage for name in sorted(held) for each in owner.attributes.get(name, ())]
         if any(_lies_on_device(self._inference.frame_value(store.function, store.target)) for store in stores):
@@ -142,6 +141,27 @@ class Making:
         made = self._inference.method(cls, "__init__")
         return all(self._tells(each, function) for each in _given_for(call, made, wanted))
 
+    def _helped(self, readers: list[FunctionInfo], cls: ClassInfo) -> Iterator[FunctionInfo]:
+        """The methods that read samples, and those of the object that they call, also by an attribute: `self.fetch`."""
+        pending, seen = list(readers), set(readers)
+        while pending:
+            reader = pending.pop(0)
+            yield reader
+            for name in _own_attributes(reader):
+                stored = (_stored(each.function, each.target) for each in self._stores(cls, name))
+                named = {name, *(each.attr for each in stored if isinstance(each, ast.Attribute))}
+                methods = [
+                    owner.methods[each]
+                    for owner in self._inference.lineage(cls)
+                    for each in named & owner.methods.keys()
+                ]
+                further = [each for each in methods if each not in seen]
+                pending += further
+                seen.update(further)
+
+    def _stores(self, cls: ClassInfo, name: str) -> list[AttributeStore]:
+        return [each for owner in self._inference.lineage(cls) for each in owner.attributes.get(name, ())]
+
     def _tells(self, node: ast.expr | None, function: FunctionInfo) -> bool:
         """Whether an argument that the samples are made of is known not to hold data on a device."""
         if node is None:
@@ -158,6 +178,8 @@ class Making:
         steps = (node, *(step for part in slices for step in part.run))
         if not self._stays_on_host([(each, function) for each in steps]):
             return False
+        if not all(self._keeps_host_data(part, function) for step in steps for part in subtree(step)):
+            return False
         names = read.union(*(part.names for part in slices))
         parameters = names & set(function.parameter_names) - {function.self_name}
         env = self._inference.frame(function).env
@@ -165,6 +187,22 @@ class Making:
         if any(each.device.on_accelerator or each.kind is Kind.MODULE for each in others):
             return False
         return all(_SETTINGS.search(name) is not None for name in parameters)
+
+    def _keeps_host_data(self, node: ast.AST, function: FunctionInfo) -> bool:
+        """Whether it is no attribute of the object that the data of a caller may be in."""
+        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or function.cls is None:
+            return True
+        if node.value.id != function.self_name or _SETTINGS.search(node.attr) or node in self._seen:
+            return True
+        if self._inference.method(function.cls, node.attr) is not None:
+            return True  # its code is looked at
+        if _holds_host_data(self._inference.frame_value(function, node)):
+            return True
+        self._seen.add(node)
+        self._steps += 1
+        stores = self._stores(function.cls, node.attr) if self._steps <= bounds.MOST_MAKING_STEPS else []
+        given = [(_stored(each.function, each.target), each.function) for each in stores]
+        return bool(given) and all(self._tells(*each) for each in given)
 
     def _stays_on_host(self, codes: list[tuple[ast.AST, FunctionInfo]]) -> bool:
         """Whether the code, each part with its function, and everything it calls leave all tensors on the host.
@@ -285,12 +323,16 @@ def _stored(function: FunctionInfo, target: ast.expr) -> ast.expr | None:
 def _attributes_read(method: FunctionInfo) -> set[str]:
     """The attributes of its object that a method reads; those that it only calls are transforms."""
     called = {dotted(node.func) for node in method.nodes if isinstance(node, ast.Call)}
-    return {
+    return {name for name in _own_attributes(method) if f"{method.self_name}.{name}" not in called}
+
+
+def _own_attributes(method: FunctionInfo) -> list[str]:
+    """The names of the attributes of its object that a method mentions."""
+    return [
         node.attr
         for node in method.nodes
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == method.self_name
-        if dotted(node) not in called
-    }
+    ]
 
 
 def _given_for(call: ast.Call, made: FunctionInfo | None, wanted: set[str]) -> Iterator[ast.expr | None]:

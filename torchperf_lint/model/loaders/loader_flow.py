@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
@@ -15,9 +16,16 @@ from torchperf_lint.model.domain.loaders import Route, Samples
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.model.loaders.datasets import Making, places_on_device
 from torchperf_lint.model.loaders.made_up import MadeUp
+from torchperf_lint.model.loaders.single_calls import (
+    Following,
+    all_sources,
+    destination,
+    given_in,
+    is_moving_helper,
+    moved_sources,
+)
 from torchperf_lint.model.syntax.code import Vocabulary
 from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, last_name
-from torchperf_lint.model.values.devices import named_device
 from torchperf_lint.model.values.loader_classes import building_call
 from torchperf_lint.syntax.tree import subtree
 
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from torchperf_lint.model.domain.interfaces import LoaderQuestions, ValueQuestions
+    from torchperf_lint.model.loaders.single_calls import Move
     from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo
     from torchperf_lint.model.syntax.code import Code
     from torchperf_lint.model.syntax.index import ClassInfo, Index
@@ -63,15 +72,52 @@ class Loading:
         This file is searched first, then the files that the loader may reach.
         """
         own = self.routes_here.get(loader)
-        if own is not None or self.runs_elsewhere or self._inference.program is None:
-            return own
+        if own is not None or self.runs_elsewhere:
+            return own if own is None or own.owner is None else self._shown_alone(loader, own)
         for other in self._others(loader):
             route = other.routes_here.get(loader)
             if route is not None:
                 path = other.index.path
                 because = tuple(step if step.path is not None else step._replace(path=path) for step in route.because)
-                return route._replace(because=because, certain=route.certain and self._needs_cuda)
-        return None
+                route = route._replace(because=because, certain=route.certain and self._needs_cuda)
+                return self._shown_alone(loader, route)
+        return next((self._along(move) for move in self._moves(loader)), None)
+
+    def _shown_alone(self, loader: ast.Call, route: Route) -> Route | None:
+        """The route, unless it is one of other objects of the same family.
+
+        A method of the base hands over the batches of all subclasses, each to the overriding methods of its own.
+        """
+        start = self._builder(loader)
+        if route.owner is None or start is None or start.cls is None:
+            return route
+        lineage = self._inference.lineage
+        if set(lineage(start.cls)).isdisjoint(lineage(route.owner)):
+            return route
+        following = Following(self._inference, loader, start)
+        if following.moves:
+            return self._along(following.moves[0])._replace(blocks=route.blocks)
+        is_alone = following.is_complete and next(self.handed_on_beyond(loader, start), None) is None
+        return None if is_alone else route
+
+    def _moves(self, loader: ast.Call) -> Iterator[Move]:
+        """The calls that move batches of the loader by what single calls show."""
+        for function in self._stops(loader):
+            for move in Following(self._inference, loader, function).moves:
+                if not self._there(move.record.function.index).runs_elsewhere:
+                    yield move
+
+    def _along(self, move: Move) -> Route:
+        route = self._there(move.record.function.index).moved_by(move.record, move.device)
+        because = [*route.because, *map(_handing, move.way)]
+        records = (move.record, *move.way)
+        steps = zip(because, (record.function.index for record in records), strict=True)
+        shown = tuple(step if index is self.index else step._replace(path=index.path) for step, index in steps)
+        return route._replace(because=shown, certain=route.certain and self._needs_cuda)
+
+    def _there(self, index: Index) -> LoaderQuestions:
+        program = self._inference.program
+        return self if program is None or index is self._inference.index else program.file_of(index).loading
 
     @property
     def routes_here(self) -> dict[ast.Call, Route]:
@@ -96,17 +142,22 @@ class Loading:
 
     def _others(self, loader: ast.Call) -> Iterator[LoaderQuestions]:
         """The other files that this file's loader reaches, the nearest first."""
-        program, start = self._inference.program, self._builder(loader)
-        if program is None or start is None:
+        program, files = self._inference.program, {self._inference.index}
+        for function in self._stops(loader):
+            if function.index not in files and program is not None:
+                files.add(function.index)
+                yield program.file_of(function.index).loading
+
+    def _stops(self, loader: ast.Call) -> Iterator[FunctionInfo]:
+        """The functions that this file's loader reaches, the nearest first."""
+        start = self._builder(loader)
+        if start is None:
             return
-        pending, seen, files = [start], {start}, {self._inference.index}
+        pending, seen = [start], {start}
         while pending:
             function = pending.pop(0)
-            there = self if function.index is self._inference.index else program.file_of(function.index).loading
-            if function.index not in files:
-                files.add(function.index)
-                yield there
-            for further in there.handed_on(loader, function):
+            yield function
+            for further in self._there(function.index).handed_on(loader, function):
                 if further not in seen and len(seen) < bounds.MOST_STOPS:
                     seen.add(further)
                     pending.append(further)
@@ -123,6 +174,11 @@ class Loading:
                     yield callee.function
                 elif callee.cls is not None:
                     yield from (method for owner in inference.lineage(callee.cls) for method in owner.methods.values())
+        yield from self.handed_on_beyond(loader, function)
+
+    def handed_on_beyond(self, loader: ast.Call, function: FunctionInfo) -> Iterator[FunctionInfo]:
+        """The functions that get the loader by no call of this one: as a result, an attribute or a shared name."""
+        inference = self._inference
         frame = inference.frame(function)
         if loader in all_sources([*frame.returns, *frame.yields]):
             yield from (record.function for record in inference.callers(function))
@@ -190,9 +246,8 @@ class Loading:
         for name, found in records.items():
             if re.search(loading.MOVING_HELPERS, name):
                 for record in found:
-                    if self._moves(record):
-                        step = Because(record.call.lineno, f"its batches are moved to the device by `{name}(...)`")
-                        yield Route((step,), True, False, self._code), self._given(record)
+                    if is_moving_helper(record.call, partial(self._inference.frame_value, record.function)):
+                        yield self.moved_by(record, Device.LIKELY), self._given(record)
         yield from self._hooks()
 
     def _accelerate_goes_on(self) -> bool:
@@ -205,41 +260,22 @@ class Loading:
     def _by_framework(self, step: Because) -> Route:
         return Route((step,), False, False, self._code)
 
-    def _moves(self, record: CallRecord) -> bool:
-        """Whether a helper named for moving its argument does so, as far as its code is visible."""
-        helper = self._inference.frame_value(record.function, record.call.func).function
-        if helper is None:
-            return True
-        values = self._inference.frame(record.function).values
-        given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
-        to_host = any(named_device(node, values.get(node, UNKNOWN)) is Device.CPU for node in given)
-        return places_on_device(helper.node) and not to_host
-
     def _moved(self, record: CallRecord) -> Iterator[tuple[Route, tuple[ast.Call, ...]]]:
         """`batch.to(device)` and `batch.cuda()` of a batch, or a part of one, that is on the host."""
-        func = record.call.func
-        if not isinstance(func, ast.Attribute):
-            return
-        batch = self._inference.frame_value(record.function, func.value)
-        sources = sources_of(batch)
-        if not sources or batch.device.on_accelerator:
-            return
-        device = Device.CUDA if func.attr == "cuda" else self._named_device(record)
-        if device is not None and device.on_accelerator:
-            text = "cuda()" if func.attr == "cuda" else "to(...)"
-            step = Because(record.call.lineno, f"its batches are moved to the device by `.{text}`")
-            certain = device is Device.CUDA and self._needs_cuda
-            yield Route((step,), True, certain, self._code), sources
-
-    def _named_device(self, record: CallRecord) -> Device | None:
-        frame = self._inference.frame(record.function)
-        given = [*record.call.args, *(k.value for k in record.call.keywords if k.arg in ("device", "other"))]
-        for node in given:
-            value = frame.values.get(node, UNKNOWN)
-            device = value.device if value.holds_tensors else named_device(node, value)
+        sources = moved_sources(record.call, partial(self._inference.frame_value, record.function))
+        if sources:
+            values = self._inference.frame(record.function).values
+            device = destination(record.call, lambda node: values.get(node, UNKNOWN))
             if device is not None:
-                return device
-        return None
+                yield self.moved_by(record, device), sources
+
+    def moved_by(self, record: CallRecord, device: Device) -> Route:
+        """The route of batches that this call of the file moves there."""
+        name = last_name(record.call.func)
+        text = {"to": ".to(...)", "cuda": ".cuda()"}.get(name or "", f"{name}(...)")
+        step = Because(record.call.lineno, f"its batches are moved to the device by `{text}`")
+        certain = device is Device.CUDA and self._needs_cuda
+        return Route((step,), True, certain, self._code, owner=record.function.cls)
 
     @property
     def _needs_cuda(self) -> bool:
@@ -265,8 +301,7 @@ class Loading:
 
     def _given(self, record: CallRecord) -> tuple[ast.Call, ...]:
         values = self._inference.frame(record.function).values
-        nodes = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
-        return all_sources([values.get(node, UNKNOWN) for node in nodes])
+        return all_sources([values.get(node, UNKNOWN) for node in given_in(record.call)])
 
     def _hooks(self) -> Iterator[tuple[Route, tuple[ast.Call, ...]]]:
         for function in self._inference.index.functions:
@@ -409,21 +444,8 @@ def _collates_on_device(collate: ast.expr, value: Value) -> bool:
     return places_on_device(collate if owner is None else owner.node)
 
 
-def sources_of(value: Value) -> tuple[ast.Call, ...]:
-    """The loaders that a value, its elements or its owner come from."""
-    if value.sources:
-        return value.sources
-    if value.kind is Kind.CONTAINER:
-        held = [item for _, item in value.items or ()]
-        return all_sources(held or ([value.element] if value.element is not None else []))
-    if value.kind is Kind.METHOD and value.element is not None:
-        return sources_of(value.element)
-    return ()
-
-
-def all_sources(values: Iterable[Value]) -> tuple[ast.Call, ...]:
-    """The loaders of several values."""
-    return tuple(dict.fromkeys(source for value in values for source in sources_of(value)))
+def _handing(record: CallRecord) -> Because:
+    return Because(record.call.lineno, f"`{last_name(record.call.func)}(...)` gets the loader, or its batches, here")
 
 
 def _row(function: FunctionInfo) -> int:
