@@ -167,7 +167,8 @@ class Making:
         if node is None:
             return False
         value = self._inference.frame_value(function, node)
-        if _holds_host_data(value):
+        is_unset = value.kind is Kind.NONE and isinstance(node, ast.Attribute)  # what sets it later is not known
+        if _holds_host_data(value) and not is_unset:
             return True
         if value.holds_tensors or value.device.on_accelerator:
             return False
@@ -196,7 +197,8 @@ class Making:
             return True
         if self._inference.method(function.cls, node.attr) is not None:
             return True  # its code is looked at
-        if _holds_host_data(self._inference.frame_value(function, node)):
+        value = self._inference.frame_value(function, node)
+        if _holds_host_data(value) and value.kind is not Kind.NONE:
             return True
         self._seen.add(node)
         self._steps += 1

@@ -95,17 +95,19 @@ class Loading:
         if set(lineage(start.cls)).isdisjoint(lineage(route.owner)):
             return route
         following = Following(self._inference, loader, start)
-        if following.moves:
-            return self._along(following.moves[0])._replace(blocks=route.blocks)
+        move = next(self._on_cuda(following), None)
+        if move is not None:
+            return self._along(move)._replace(blocks=route.blocks)
         is_alone = following.is_complete and next(self.handed_on_beyond(loader, start), None) is None
         return None if is_alone else route
 
     def _moves(self, loader: ast.Call) -> Iterator[Move]:
         """The calls that move batches of the loader by what single calls show."""
         for function in self._stops(loader):
-            for move in Following(self._inference, loader, function).moves:
-                if not self._there(move.record.function.index).runs_elsewhere:
-                    yield move
+            yield from self._on_cuda(Following(self._inference, loader, function))
+
+    def _on_cuda(self, following: Following) -> Iterator[Move]:
+        return (each for each in following.moves if not self._there(each.record.function.index).runs_elsewhere)
 
     def _along(self, move: Move) -> Route:
         route = self._there(move.record.function.index).moved_by(move.record, move.device)
