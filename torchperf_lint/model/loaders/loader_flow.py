@@ -107,7 +107,10 @@ class Loading:
             yield from self._on_cuda(Following(self._inference, loader, function))
 
     def _on_cuda(self, following: Following) -> Iterator[Move]:
-        return (each for each in following.moves if not self._there(each.record.function.index).runs_elsewhere)
+        for move in following.moves:
+            files = {record.function.index for record in (move.record, *move.way)}
+            if not any(self._there(index).runs_elsewhere for index in files):
+                yield move
 
     def _along(self, move: Move) -> Route:
         route = self._there(move.record.function.index).moved_by(move.record, move.device)
