@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model import bounds
-from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, join_all, located
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join_all, located
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.syntax.slices import slices_of
 from torchperf_lint.model.values import attribute_lists, own_changes, parameters, subclass_attributes
@@ -46,6 +46,8 @@ def joined(inference: ValueQuestions, cls: ClassInfo, name: str) -> Value:
             if value.kind is Kind.NONE:
                 set_elsewhere = _set_elsewhere(inference, owner, name)
                 value = value if set_elsewhere == UNKNOWN else set_elsewhere
+            if value.device is Device.CPU and own_changes.registered(inference, cls, name) is not None:
+                value = value._replace(device=Device.UNKNOWN)  # as a buffer it moves with the module
             if value.kind is not Kind.UNKNOWN or value.device.on_accelerator or value.among:
                 return conventional(name, value)
     registered = own_changes.registered(inference, cls, name)
