@@ -164,7 +164,9 @@ FULL_REDUCTIONS = frozenset(
 )
 """Return one element when called without a dimension."""
 
-COMPARISONS = frozenset("eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_not isclose".split())
+COMPARISONS = frozenset(
+    "eq ne lt le gt ge isnan isinf isfinite isin logical_and logical_or logical_not logical_xor isclose".split()
+)
 
 SCALAR_LOSSES = frozenset(
     "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy "
@@ -298,6 +300,12 @@ VIEW_METHODS = frozenset(
     "view reshape flatten squeeze unsqueeze permute transpose movedim t expand narrow select unflatten view_as".split()
 )
 """Tensor methods whose result shares the memory of the tensor, so that it is pinned if the tensor is."""
+
+OF_MATRICES = frozenset("eye triu tril triu_indices tril_indices".split())
+"""Functions and methods whose result has two dimensions or more."""
+
+KEEP_DTYPE = VIEW_METHODS | frozenset("triu tril flip roll repeat tile".split())
+"""Methods whose result holds elements of the tensor, or zeros, in its dtype."""
 
 LOADER_POSITIONS = {"dataset": 0, "batch_size": 1, "num_workers": 5, "collate_fn": 6, "pin_memory": 7}
 """0-based positions of DataLoader's parameters."""

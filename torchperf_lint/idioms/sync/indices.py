@@ -11,6 +11,7 @@ from torchperf_lint.idioms import evaluating, surroundings
 from torchperf_lint.idioms.layout import has_own_elements, is_written_through
 from torchperf_lint.idioms.scripting import may_be_scripted
 from torchperf_lint.idioms.sync.host_numbers import is_host_number
+from torchperf_lint.idioms.sync.host_truths import is_host_mask
 from torchperf_lint.idioms.sync.indexing import Use
 from torchperf_lint.idioms.sync.places import may_be_number
 from torchperf_lint.idioms.sync.sizes import is_length
@@ -53,14 +54,13 @@ def without_copy(model: Model, place: Costly) -> Fix | NoFix:
     on_host: list[cst.BaseExpression] = []
     for element, part in zip(subscript.slice, indexed.parts, strict=True):
         if isinstance(element.slice, cst.Index) and _is_on_host(model, indexed, part):
+            if is_host_mask(indexed.value(part)) and not _fills(indexed):
+                return NoFix.SIZE_IN_THE_DATA  # the device would count it, and be waited for
             on_host.append(element.slice.value)
     if not on_host:
         return NoFix.FORM
-    fix = (
-        _sliced(model, indexed, subscript, on_host[0])
-        if len(on_host) == 1 and isinstance(on_host[0], cst.List)
-        else _made_there(model, indexed, subscript, on_host)
-    )
+    is_one = len(on_host) == 1 and (isinstance(on_host[0], cst.List) or _literal_range(model, on_host[0]) is not None)
+    fix = _sliced(model, indexed, subscript, on_host[0]) if is_one else _made_there(model, indexed, subscript, on_host)
     return pinned_copies.safer(fix, lambda: _sent(model, indexed, subscript, on_host) or fix)
 
 
@@ -101,8 +101,10 @@ def _sent(model: Model, indexed: Indexed, subscript: cst.Subscript, on_host: lis
 
 def _are_surely_places(model: Model, indexed: Indexed, node: cst.BaseExpression) -> bool:
     """Whether an index has integers: truth values are counted where they lie, and on the device that is a wait."""
-    meaning = model.ast_of(node)
-    return not model.value(node).is_tensor or (meaning is not None and _has_integers(model, indexed.function, meaning))
+    value, meaning = model.value(node), model.ast_of(node)
+    if not value.is_tensor or (_fills(indexed) and is_host_mask(value)):
+        return True
+    return meaning is not None and _has_integers(model, indexed.function, meaning)
 
 
 def _has_integers(model: Model, function: FunctionInfo, node: ast.expr, seen: frozenset[str] = frozenset()) -> bool:
@@ -195,9 +197,12 @@ def _whole(model: Model, node: cst.BaseExpression) -> cst.BaseExpression:
         node = inner
 
 
-def _sliced(model: Model, indexed: Indexed, subscript: cst.Subscript, listed: cst.List) -> Fix | NoFix:
+def _sliced(model: Model, indexed: Indexed, subscript: cst.Subscript, listed: cst.BaseExpression) -> Fix | NoFix:
     """Take evenly spaced literal places as a slice, which is a view where the list makes a copy."""
-    text = _as_slice([model.value(each.value).constant for each in listed.elements], listed)
+    places = _literal_range(model, listed)
+    if places is None and isinstance(listed, cst.List):
+        places = _as_range([model.value(each.value).constant for each in listed.elements], listed)
+    text = None if places is None else _as_slice(places)
     if text is None:
         return NoFix.VARIES
     if not _pairs_with_nothing(indexed, subscript, listed):
@@ -212,7 +217,7 @@ def _sliced(model: Model, indexed: Indexed, subscript: cst.Subscript, listed: cs
     return NoFix.NO_ROOM if edit is None else Fix("take a slice", grade, (edit,), _UNSHARED)
 
 
-def _pairs_with_nothing(indexed: Indexed, subscript: cst.Subscript, listed: cst.List) -> bool:
+def _pairs_with_nothing(indexed: Indexed, subscript: cst.Subscript, listed: cst.BaseExpression) -> bool:
     """Whether no other index pairs its places with the list's, or moves the dimension of the list to the front."""
     nodes = [each.slice.value if isinstance(each.slice, cst.Index) else None for each in subscript.slice]
     own = nodes.index(listed)
@@ -247,13 +252,28 @@ def _takes_a_number(indexed: Indexed) -> bool:
     return written and indexed.given is not None and is_host_number(indexed.given, indexed.value)
 
 
+def _fills(indexed: Indexed) -> bool:
+    """Whether a number is written, which the device does without counting the true values of a mask."""
+    return indexed.use is Use.WRITTEN and _takes_a_number(indexed)
+
+
 def _may_overlap(indexed: Indexed) -> bool:
     """Whether the written value is unknown, or reads the tensor that is written to."""
     return indexed.given is None or bool({*names_in(indexed.given)} & {*names_in(indexed.node.value)})
 
 
-def _as_slice(places: list[object], listed: cst.List) -> str | None:
-    """`0:3:2` for 0 and 2; None unless they are literals that are not negative, with one positive step."""
+def _literal_range(model: Model, node: cst.BaseExpression) -> range | None:
+    """The places of `range(2, 6)`, where all of its arguments are written as integers."""
+    if not isinstance(node, cst.Call) or model.value(node).ref != "range" or not node.args:
+        return None
+    if not all(isinstance(each.value, cst.Integer) and not each.star for each in node.args):
+        return None
+    numbers = [each for each in (model.value(each.value).constant for each in node.args) if type(each) is int]
+    return range(*numbers) if len(numbers) == len(node.args) and 0 not in numbers[2:] else None
+
+
+def _as_range(places: list[object], listed: cst.List) -> range | None:
+    """The range that holds the same; None unless these are literals with one positive step."""
     if not places or not all(isinstance(each.value, cst.Integer) for each in listed.elements):
         return None
     numbers = [each for each in places if type(each) is int]
@@ -261,7 +281,12 @@ def _as_slice(places: list[object], listed: cst.List) -> str | None:
         return None
     steps = {later - earlier for earlier, later in itertools.pairwise(numbers)} or {1}
     step = steps.pop()
-    if steps or step < 1:
+    return None if steps or step < 1 else range(numbers[0], numbers[-1] + 1, step)
+
+
+def _as_slice(places: range) -> str | None:
+    """`0:3:2` for 0 and 2; None for no places."""
+    if not places:
         return None
-    span = f"{numbers[0]}:{numbers[-1] + 1}"
-    return span if step == 1 else f"{span}:{step}"
+    span = f"{places[0]}:{places[-1] + 1}"
+    return span if places.step == 1 else f"{span}:{places.step}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.scripting import runs_as_script
 from torchperf_lint.idioms.sync.host_numbers import is_host_number
+from torchperf_lint.idioms.sync.host_truths import is_host_mask, is_made_of_truths, may_be_copied
 from torchperf_lint.idioms.sync.indexing import Use, hot_subscripts, parts_of
 from torchperf_lint.idioms.sync.shown import is_part_shown
 from torchperf_lint.knowledge.conventions import CRITERION_NAMES
@@ -118,7 +119,8 @@ def _by_part(model: Model, indexed: Indexed) -> tuple[str, ast.expr, tuple[Becau
                 continue
             is_list = len(indexed.parts) > 1 and _is_some_list(value)
             of_host = _is_host_index(value) and not may_be_element(model, indexed, part)
-            if is_list or of_host or _counts_up(model, indexed, part):
+            of_host = of_host and not (value.is_tensor and is_made_of_truths(model, indexed.function, part))
+            if is_list or of_host or may_be_copied(model, value) or _counts_up(model, indexed, part):
                 return "copy", part, indexed.value(indexed.node.value).because
     return None
 
@@ -204,18 +206,18 @@ def _counts_up(model: Model, indexed: Indexed, part: ast.expr) -> bool:
 
 
 def _by_number(indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | None:
-    """Whether a number is written to one element, or through integers on the device."""
+    """Whether a number is written to one element, through integers on the device, or through a mask of the host."""
     given = indexed.given if indexed.use is Use.WRITTEN else None
     if given is None or not is_host_number(given, indexed.value):
         return None
     held, index = indexed.value(indexed.node.value), indexed.value(indexed.parts[0])
     if len(indexed.parts) > 1:
         rows = [indexed.value(each) for each in indexed.parts if not _is_plain_part(indexed, each)]
-        writes = bool(rows) and all(map(_is_device_row, rows))
+        writes = (bool(rows) and all(map(_is_device_row, rows))) or (len(rows) == 1 and is_host_mask(rows[0]))
     else:
         is_element = held.vector is True and index.kind is Kind.NUMBER and not isinstance(indexed.parts[0], ast.Slice)
         is_tuple = index.ref == "tuple" and all(map(_is_device_row, _items(index)))
-        writes = is_element or is_tuple or _is_device_row(index)
+        writes = is_element or is_tuple or _is_device_row(index) or is_host_mask(index)
     return ("number", given, held.because) if writes else None
 
 
@@ -240,6 +242,11 @@ def is_one_element(indexed: Indexed) -> bool:
     """Whether the only index is an integer on the host: then the subscript is a view; with a tensor it is a copy."""
     value = indexed.value(indexed.parts[0])
     return value.kind is Kind.NUMBER and value.dtype == "int"
+
+
+def is_through_host_mask(indexed: Indexed) -> bool:
+    """Whether one of the indices is a mask of the host: a number that is written fills one on the device."""
+    return any(is_host_mask(indexed.value(each)) for each in indexed.parts)
 
 
 def is_row_of_places(indexed: Indexed) -> bool:

@@ -129,11 +129,11 @@ def _factory(
         device = evaluator.default_device
     if device.on_accelerator and not because:
         because = (Because(node.lineno, f"built on the device by `{name}(..., device=...)`"),)
-    dtype = keywords["dtype"].dtype if "dtype" in keywords else _inferred_dtype(name, arguments)
-    scalar = True if name == "scalar_tensor" else None
+    dtype = keywords["dtype"].dtype if "dtype" in keywords else _inferred_dtype(name, arguments, keywords)
+    scalar = True if name == "scalar_tensor" else False if name in torch_api.OF_MATRICES else None
     vector = ref in torch_api.VECTOR_FACTORIES or (name in _BY_SIZE and _is_one_size(node, arguments))
-    if name in ("tensor", "as_tensor") and arguments and arguments[0].kind is Kind.NUMBER:
-        scalar = True
+    if name in ("tensor", "as_tensor") and arguments and arguments[0].kind in (Kind.NUMBER, Kind.CONTAINER):
+        scalar = arguments[0].kind is Kind.NUMBER
     if name in _BY_SIZE and arguments:
         size = arguments[0]
         scalar = bool(size.kind is Kind.CONTAINER and size.items == ())
@@ -194,14 +194,21 @@ def _like(model: Value, keywords: dict[str, Value]) -> Value:
     return like._replace(device=as_device(keywords["device"]) or Device.UNKNOWN, because=())
 
 
-def _inferred_dtype(name: str, arguments: list[Value]) -> str | None:
+_OF_NUMBERS = {"int": "int64", "bool": "bool"}
+"""The dtype of tensors that are made of Python's numbers; that of floats is a setting."""
+
+
+def _inferred_dtype(name: str, arguments: list[Value], keywords: dict[str, Value]) -> str | None:
     if name in ("zeros", "ones", "empty", "eye", "linspace", "rand", "randn"):
         return "float32"
     if name in ("randperm", "randint", "tril_indices", "triu_indices"):
         return "int64"
     if name in ("tensor", "as_tensor") and arguments and arguments[0].kind is Kind.CONTAINER:
         element = arguments[0].element or UNKNOWN
-        return "int64" if element.kind is Kind.NUMBER and element.dtype == "int" else None
+        return _OF_NUMBERS.get(element.dtype or "") if element.kind is Kind.NUMBER else None
+    if name == "full":
+        filled = arguments[1] if len(arguments) > 1 else keywords.get("fill_value", UNKNOWN)
+        return _OF_NUMBERS.get(filled.dtype or "") if filled.kind is Kind.NUMBER else None
     if name == "arange" and arguments and all(a.kind is Kind.NUMBER and a.dtype == "int" for a in arguments):
         return "int64"
     return None

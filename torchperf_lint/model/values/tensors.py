@@ -80,7 +80,7 @@ def tensor_from(operands: list[Value], true_division: bool = False) -> Value:
             best, device = tensor, tensor.device
     if device is Device.CPU and any(tensor.device is Device.UNKNOWN for tensor in tensors):
         device = Device.UNKNOWN
-    scalars = [tensor.scalar for tensor in tensors]
+    scalars = [False if tensor.vector else tensor.scalar for tensor in tensors]
     plain = all(o.kind in (Kind.NUMBER, Kind.TENSOR) for o in operands)
     scalar = True if plain and all(scalars) else False if False in scalars else None
     dtype = _combined_dtype(operands, tensors, true_division)
@@ -273,8 +273,9 @@ def computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[st
     elementwise = name.rstrip("_") in _ELEMENTWISE
     if not elementwise:
         is_cast = name == "view" and any(argument.kind is Kind.DTYPE for argument in arguments)
-        keeps = name in torch_api.VIEW_METHODS and not is_cast
-        return tensor._replace(scalar=None, vector=None, dtype=tensor.dtype if keeps else None)
+        keeps = name in torch_api.KEEP_DTYPE and not is_cast
+        scalar = False if name in torch_api.OF_MATRICES else None
+        return tensor._replace(scalar=scalar, vector=None, dtype=tensor.dtype if keeps else None)
     numbers = [
         value for value in (*arguments, *keywords.values()) if not value.holds_tensors and value.kind is not Kind.STRING
     ]

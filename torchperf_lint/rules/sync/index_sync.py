@@ -8,7 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.sync.indices import without_copy
 from torchperf_lint.idioms.sync.number_indices import looked_up
-from torchperf_lint.idioms.sync.places import hot_places, is_one_element, is_row_of_places
+from torchperf_lint.idioms.sync.places import hot_places, is_one_element, is_row_of_places, is_through_host_mask
 from torchperf_lint.idioms.sync.read_once import read_once
 from torchperf_lint.idioms.sync.sent_tuples import sent_once
 from torchperf_lint.idioms.sync.sized_once import sized_once
@@ -58,7 +58,8 @@ def index_sync(model: Model) -> Iterator[Finding]:
             "where": place.hot_path.where,
         }
         fix = _filled(model, place) if place.by == "number" else NoFix.INDEX_FROM_DEVICE
-        if place.by == "copy":
+        by_mask = place.by == "number" and place.indexed is not None and is_through_host_mask(place.indexed)
+        if place.by == "copy" or by_mask:
             fix = without_copy(model, place)
             if isinstance(fix, NoFix) and place.indexed is not None:
                 sent = sent_once(model, place.indexed)

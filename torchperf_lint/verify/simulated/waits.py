@@ -172,12 +172,12 @@ def _is_device_mask(index: torch.Tensor | None) -> bool:
 
 
 def _is_masked_fill(arguments: Arguments) -> bool:
-    """Whether an assignment through one mask takes one number from the host: CUDA does it as `masked_fill_`."""
+    """Whether an assignment through one mask on the device takes one number from the host: then it fills."""
     value = arguments.get("values")
     if value is None or on_device(value) or value.numel() != 1:
         return False
     indices = [each for each in arguments["indices"] if each is not None]
-    return len(indices) == 1 and indices[0].dtype in _MASKS
+    return len(indices) == 1 and _is_device_mask(indices[0])
 
 
 # ---- the table
