@@ -58,14 +58,21 @@ def _average_of_pairs(model: Model, loop: ast.For, call: ast.Call, function: Fun
     if len(call.args) != 2 or not isinstance(target, ast.Tuple) or len(target.elts) != 2:
         return None
     names = [each.id for each in target.elts if isinstance(each, ast.Name)]
-    if len(names) != 2 or not all(_gives_parameters(each) for each in call.args):
+    sides = [_joined(model, function, each) for each in call.args]
+    parts = [each for side in sides for each in side]
+    if len(names) != 2 or not all(any(map(_gives_parameters, side)) for side in sides):
+        return None
+    if not all(_gives_parameters(each) or _gives_buffers(each, "buffers") for each in parts):
         return None
     if any((last_name(record.call.func) or "").startswith("_foreach_") for record in function.calls_made):
         return None
-    owners = [owner for each in call.args if (owner := _owner(each)) is not None]
+    owners = [owner for each in parts if (owner := _owner(each)) is not None]
     if any(model.value_in(function, owner).device is Device.CPU for owner in owners):
         return None
-    of_states = any(isinstance(each, ast.Call) and _gives_states(each, "values") for each in call.args)
+    of_states = any(
+        _gives_buffers(each, "buffers") or (isinstance(each, ast.Call) and _gives_states(each, "values"))
+        for each in parts
+    )
     body = _innermost(loop.body, set(names) if of_states else set())
     for place, other in ((1, 0), (0, 1)):
         found = _update(body, names[place], names[other])
@@ -86,21 +93,37 @@ _ENTRY = "_entry_of_this_name"
 def _average_by_name(model: Model, loop: ast.For, call: ast.Call, function: FunctionInfo) -> Average | None:
     """The average that a loop over `model.named_parameters()` updates, stored in a dict or module dict by name."""
     names = [each.id for each in loop.target.elts if isinstance(each, ast.Name)] if _is_pair(loop.target) else []
-    if len(names) != 2 or not isinstance(call.func, ast.Attribute) or not _gives_names(call):
+    joined = _joined(model, function, call)
+    walked = [each for each in joined if isinstance(each, ast.Call)]
+    if len(names) != 2 or len(walked) != len(joined) or not any(map(_gives_names, walked)):
         return None
-    key, own = names
-    of_states = _gives_states(call, "items")
+    if not all(_gives_names(each) or _gives_buffers(each, "named_buffers") for each in walked):
+        return None
+    of_states = any(_gives_buffers(each, "named_buffers") or _gives_states(each, "items") for each in walked)
     body = _innermost(loop.body, set(names) if of_states else set())
+    bodies = [body]
+    if of_states and len(body) > 1 and all(isinstance(each, ast.If) for each in body):
+        bodies = [_innermost([each], set(names)) for each in body]  # one dict has the parameters, another the buffers
+    updated = [_average_of_entries(model, loop, walked, function, each, of_states) for each in bodies]
+    return None if None in updated else updated[0]
+
+
+def _average_of_entries(
+    model: Model, loop: ast.For, walked: list[ast.Call], function: FunctionInfo, body: list[ast.stmt], of_states: bool
+) -> Average | None:
+    """The average that these statements of a loop over names update."""
+    key, own = (ast.unparse(each) for each in loop.target.elts)  # type: ignore[attr-defined]
     if of_states:
         body = _stored_in_place(body, key, own, function)
     entries = [each for statement in body for each in subtree(statement) if _is_entry(each, key)]
     holders = {dotted(each.value) or "" for each in entries}
     holder = holders.pop() if len(holders) == 1 else ""
     root = holder.partition(".")[0]
-    if not root or root in names:
+    if not root or root in (key, own):
         return None
-    owners = [each for each in (call.func.value, _owner(call), entries[0].value) if each is not None]
-    if any(_is_on_host(model, function, each) for each in owners):
+    given = [each.func.value for each in walked if isinstance(each.func, ast.Attribute)]
+    owners = [*given, *(_owner(each) for each in walked), entries[0].value]
+    if any(_is_on_host(model, function, each) for each in owners if each is not None):
         return None
     renamed = [_Renamed(key).visit(copy.deepcopy(statement)) for statement in body]
     if any(_reads(statement, key) for statement in renamed):
@@ -108,11 +131,18 @@ def _average_by_name(model: Model, loop: ast.For, call: ast.Call, function: Func
     for average, parameter in ((_ENTRY, own), (own, _ENTRY)):
         found = _update(renamed, average, parameter)
         if found is not None:
-            entry, walked, target = f"{holder}[{key}]", ast.unparse(call), f"{key}, {own}"
+            entry, items, target = f"{holder}[{key}]", ast.unparse(loop.iter), f"{key}, {own}"
             written, read, decay, weight = (each and each.replace(_ENTRY, entry) for each in found)
             weight = None if of_states else weight
-            return Average(loop, written or "", read or "", target, target, walked, walked, decay, weight)
+            return Average(loop, written or "", read or "", target, target, items, items, decay, weight)
     return None
+
+
+def _joined(model: Model, function: FunctionInfo, node: ast.expr) -> list[ast.expr]:
+    """What a loop goes over: the arguments of `itertools.chain`, or the expression itself."""
+    if not isinstance(node, ast.Call) or model.value_in(function, node.func).ref != "itertools.chain":
+        return [node]
+    return list(node.args)
 
 
 def _owner(node: ast.expr) -> ast.expr | None:
@@ -201,12 +231,17 @@ class _Renamed(ast.NodeTransformer):
 
 def _gives_names(call: ast.Call) -> bool:
     """Whether the call is `model.named_parameters()`, or `.items()` of a dict built from it or named for parameters."""
-    assert isinstance(call.func, ast.Attribute)
-    if call.args or call.keywords:
+    if call.args or call.keywords or not isinstance(call.func, ast.Attribute):
         return False
     if call.func.attr == "named_parameters" or _gives_states(call, "items"):
         return True
     return call.func.attr == "items" and "param" in (dotted(call.func.value) or "").rpartition(".")[2].lower()
+
+
+def _gives_buffers(node: ast.expr, method: str) -> bool:
+    """Whether the node is `model.buffers()` or, for the other method, `model.named_buffers()`."""
+    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    return is_call and last_name(node.func) == method and not (node.args or node.keywords)  # type: ignore[attr-defined]
 
 
 def _is_on_host(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
