@@ -44,6 +44,7 @@ def test_recorded_figures_are_those_of_the_sites(contact: ModuleType, of_files: 
     table, kept = contact.FILES if of_files else (contact.SITES, contact.FIGURES)
     rounds, known = contact.rounds(table), contact.recorded(kept)
     assert {row.round for row in known} == set(rounds)
+    assert all(site.version[0].isdigit() for sites in rounds.values() for site in sites)
     for number in rounds:
         rows = [row for row in known if row.round == number]
         whole = next(row for row in rows if row.name == "all")
