@@ -10,7 +10,9 @@ from torchperf_lint.engine.by_default import off_by_default
 from torchperf_lint.engine.declare import Category
 from torchperf_lint.engine.drained import waited_before
 from torchperf_lint.engine.findings import Because, Loss, Severity
+from torchperf_lint.knowledge.distributions_api import CHECKED_MODE
 from torchperf_lint.model.domain.frequency import Frequency
+from torchperf_lint.model.syntax.names import last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -45,12 +47,18 @@ def _reasons(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Iterator[Low
     here = way[0]
     if _is_guard(here):
         yield Lowered(Severity.NOTE, Because(here.statement.lineno, "what this check does is its meaning"))
+    for link in way:
+        option = _in_checked_mode(link)
+        if option is not None:
+            text = f"`{ast.unparse(option)}` asks for this check, and can be switched off"
+            path = None if link.model is here.model else link.model.path
+            yield Lowered(Severity.NOTE, Because(option.lineno, text, path))
     drained = _drained(rule, way)
     if drained is not None:
         yield drained
-    option = off_by_default(way)
-    if option is not None:
-        yield Lowered(Severity.WARNING, option)
+    unset = off_by_default(way)
+    if unset is not None:
+        yield Lowered(Severity.WARNING, unset)
     if hot_path.evaluates:
         row = hot_path.because[-1] if hot_path.because else Because(here.statement.lineno, "")
         infers = hot_path.frequency is Frequency.INFERENCE_LOOP
@@ -77,6 +85,19 @@ def _is_guard(here: Link) -> bool:
     if any(isinstance(each, ast.Try) and each.handlers for each in around):
         return False  # what it raises may choose a way
     return any(each is here.node for each in subtree(statement.test))
+
+
+def _in_checked_mode(link: Link) -> ast.expr | None:
+    """The part of a test around the place that asks for the mode in which arguments are checked."""
+    for each in link.model.place_of(link.statement).outwards():
+        if isinstance(each.parent, ast.If) and each.field == "body":
+            test = each.parent.test
+            parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+            asked = (part for part in parts if isinstance(part, (ast.Name, ast.Attribute)))
+            found = next((part for part in asked if last_name(part) in CHECKED_MODE), None)
+            if found is not None:
+                return found
+    return None
 
 
 def _drained(rule: Rule, way: Sequence[Link]) -> Lowered | None:

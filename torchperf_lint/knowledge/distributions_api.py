@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 VALIDATE_POSITIONS = {
     "bernoulli.Bernoulli": 2,
     "beta.Beta": 2,
@@ -76,8 +78,17 @@ COMPUTE = frozenset("log_prob cdf icdf".split())
 CHECK_THEIR_VALUE = frozenset("log_prob cdf".split())
 """Those of these that check the value first."""
 
+BROADCAST = "torch.distributions.utils.broadcast_all"
+"""Brings values and parameters to one shape, in most constructors and densities."""
+
 DIVERGENCES = frozenset({"torch.distributions.kl_divergence", "torch.distributions.kl.kl_divergence"})
 """Functions of two distributions, whose result is where these are."""
+
+DENSITY = "log_prob"
+"""The method by which a module, too, says that it is a distribution."""
+
+CHECKED_MODE = frozenset({"validate_args", "_validate_args"})
+"""The option, and the attribute that keeps it, under which a distribution or a metric checks what it is given."""
 
 GIVE_ITSELF = frozenset({"expand"})
 
@@ -94,3 +105,20 @@ NORMAL = "torch.normal"
 
 SWITCHES_ALL = ("set_default_validate_args", "enable_validation")
 """Functions that enable or disable the checks of a whole program: torch's, and Pyro's, which calls it."""
+
+BASES = re.compile(
+    r"(torch|pyro|gpytorch)\.distributions\.(?!constraints\.)|gpytorch\.priors\.|zuko\.(distributions|transforms)\."
+)
+"""Qualified names of distributions and their transforms: torch's, and those of libraries that build on these."""
+
+STEPS_OF_TRANSFORMS = {"_call": 1, "_inverse": 1, "log_abs_det_jacobian": 2}
+"""Methods of a transform that torch calls, and how many tensors each is given."""
+
+VALUES = {**dict.fromkeys(COMPUTE, 1), **STEPS_OF_TRANSFORMS}
+"""Methods whose first parameters are tensors where the distribution's own are, and how many of them."""
+
+NAMED_VALUES = frozenset("value values x z obs actions action".split())
+"""Further parameters of a distribution's methods that are such tensors by their names."""
+
+ASKED_PER_BATCH = frozenset("sample rsample sample_n entropy mode kl_divergence".split()) | frozenset(VALUES)
+"""Methods that a loss, a policy or a flow uses in each step."""

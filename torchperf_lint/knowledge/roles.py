@@ -1,4 +1,4 @@
-"""Names by which libraries' classes and methods tell their role: metrics, meters, callbacks, steps, distributions."""
+"""Names by which libraries' classes and methods tell their role: metrics, meters, callbacks, steps."""
 
 from __future__ import annotations
 
@@ -36,9 +36,6 @@ ONE_STEP_ALONE = re.compile(
     r"fit|finish|final\w*)(_|$)|^test[A-Z]"
 )
 """Names of functions that take a single step to try something, at the start, at the end, or once per epoch."""
-
-DISTRIBUTION_METHODS = frozenset("log_prob sample rsample sample_n entropy mode cdf icdf kl_divergence".split())
-DISTRIBUTION_TENSORS = frozenset("value values x z inputs samples obs actions action".split())
 
 AVERAGES = re.compile(r"(?<![A-Z])EMA(?![A-Z]([A-Z]|$))|Ema(?![a-z])|MovingAverage|PolyakAverag")
 AVERAGE_UPDATES = frozenset("update step update_parameters".split())

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.knowledge import environments, roles, torchmetrics_api
+from torchperf_lint.knowledge import distributions_api, environments, roles, torchmetrics_api
 from torchperf_lint.model.domain.contracts import Contract
-from torchperf_lint.model.domain.values import Device, Origin
+from torchperf_lint.model.domain.values import Device, Kind, Origin
 from torchperf_lint.model.syntax.index import dotted
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _NAMES = frozenset().union(
     roles.METRIC_UPDATES,
     roles.BATCH_HOOKS,
     roles.STEPS,
-    roles.DISTRIBUTION_METHODS,
+    distributions_api.ASKED_PER_BATCH,
     roles.AVERAGE_UPDATES,
     roles.LOSS_CALLS,
     (environments.STEPS_IT,),
@@ -43,7 +43,22 @@ def contract(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo |
         found = _of_predictions(function) if cls is None else _by_role(inference, function, cls)
     if found is None and _trains(function):
         found = Contract(True, f"`{function.name}` takes one step of an optimizer, as for every batch", is_likely=True)
-    return None if found is None or inference.callers(function) else found
+    return None if found is None or _is_called_elsewhere(inference, function) else found
+
+
+def _is_called_elsewhere(inference: ValueQuestions, function: FunctionInfo) -> bool:
+    """Whether the project itself calls it; a distribution that asks another only passes on what its users ask for."""
+    callers, cls = inference.callers(function), function.cls
+    if cls is None or not _is_of_distributions(inference, cls):
+        return bool(callers)
+    own = inference.lineage(cls)
+    owners = {record.function.cls for record in callers}
+    return any(owner is None or not (owner in own or _is_of_distributions(inference, owner)) for owner in owners)
+
+
+def _is_of_distributions(inference: ValueQuestions, cls: ClassInfo) -> bool:
+    """Whether the class is a distribution, or a transform of one."""
+    return any(map(distributions_api.BASES.match, inference.library_bases(cls)))
 
 
 def _trains(function: FunctionInfo) -> bool:
@@ -118,10 +133,16 @@ def _by_role(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo) 
         return _likely(f"trainers call `{name}` of a callback such as `{cls.name}` for every batch", roles.HOOK_TENSORS)
     if name in roles.STEPS and any(roles.STEP_OWNERS.search(each) for each in _names(inference, cls)):
         return Contract(True, f"users call `{name}` of `{cls.name}` for every batch", is_likely=True)
-    refs = inference.library_bases(cls)
-    if name in roles.DISTRIBUTION_METHODS and any(ref.startswith("torch.distributions.") for ref in refs):
+    if name in distributions_api.ASKED_PER_BATCH and _is_of_distributions(inference, cls):
+        values = function.parameter_names[1 : 1 + distributions_api.VALUES.get(name, 0)]
+        if name in distributions_api.STEPS_OF_TRANSFORMS:
+            says = f"torch calls `{name}` of a transform such as `{cls.name}` for every batch"
+            return Contract(True, says, Device.LIKELY, tensors=frozenset(values), is_likely=True)
         says = f"users call `{name}` of a distribution such as `{cls.name}` for every batch"
-        return _likely(says, roles.DISTRIBUTION_TENSORS)
+        return _likely(says, frozenset(values) | distributions_api.NAMED_VALUES)
+    if name == distributions_api.DENSITY and inference.instance(cls).kind is Kind.MODULE:
+        says = f"users call `{name}` of a module such as `{cls.name}` for every batch"
+        return _likely(says, frozenset(function.parameter_names[1:2]) | distributions_api.NAMED_VALUES)
     if name in roles.AVERAGE_UPDATES and roles.AVERAGES.search(cls.name):
         says = f"users call `{name}` of an average of a model such as `{cls.name}` in every step"
         return Contract(True, says, is_likely=True)

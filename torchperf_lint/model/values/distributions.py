@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import distributions_api
-from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, container
 from torchperf_lint.model.values.fields import as_data
 from torchperf_lint.model.values.tensors import tensor_from
 
@@ -28,6 +28,14 @@ def made(node: ast.Call, ref: str, arguments: list[Value], keywords: dict[str, V
     if given and all(each.kind in _NUMBERS for each in given):
         drawn = drawn._replace(device=default or Device.CPU)
     return Value(Kind.INSTANCE, element=drawn, ref=f"torch.distributions.{name}", created=node)
+
+
+def brought_to_one_shape(arguments: list[Value]) -> Value:
+    """What `broadcast_all` returns: each tensor where it was, and numbers as tensors where the given tensors are."""
+    given = list(map(as_data, arguments))
+    beside = tensor_from(given)._replace(dtype=None)
+    shaped = [beside if each.kind in _NUMBERS else tensor_from([each]) for each in given]
+    return container(None, [(i, each._replace(scalar=None, vector=None)) for i, each in enumerate(shaped)], "tuple")
 
 
 def is_distribution(value: Value) -> bool:

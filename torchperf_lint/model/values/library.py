@@ -314,6 +314,8 @@ def library_call(
         return container(element_of(given)._replace(scalar=None, vector=None))
     if ref in distributions_api.FAMILIES:
         return distributions.made(node, ref, arguments, keywords, evaluator.default_device)
+    if ref == distributions_api.BROADCAST and arguments:
+        return distributions.brought_to_one_shape(arguments)
     if ref in distributions_api.DIVERGENCES and distributions.is_distribution(first):
         return first.element or UNKNOWN
     if ref in torch_api.VARIABLES:
