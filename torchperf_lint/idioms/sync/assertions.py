@@ -47,7 +47,7 @@ def checked_there(model: Model, site: Site) -> Fix | NoFix:
     stated = _asserted(model, site.node)
     if stated is None:
         return NoFix.ASSERTS
-    if _is_caught(model, model.function_of(site), AssertionError.__name__):
+    if is_caught(model, model.function_of(site), AssertionError.__name__):
         return NoFix.MAY_BE_CAUGHT
     return _by_helper(model, site, stated, NoFix.ASSERTS)
 
@@ -162,7 +162,7 @@ def _only_raises(model: Model, site: Site, statement: ast.If) -> bool:
     told = [*given.args, *(each.value for each in given.keywords)] if isinstance(given, ast.Call) else []
     if not raised or any(word in raised for word in STEERS):
         return False
-    return all(_only_computes(model, function, each) for each in told) and not _is_caught(model, function, raised)
+    return all(_only_computes(model, function, each) for each in told) and not is_caught(model, function, raised)
 
 
 def _only_computes(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
@@ -183,7 +183,7 @@ def _has_no_effect(model: Model, function: FunctionInfo, node: ast.AST) -> bool:
     return node.func.attr in _TEXT_METHODS or (of_tensor and not node.func.attr.endswith("_"))
 
 
-def _is_caught(model: Model, function: FunctionInfo, raised: str) -> bool:
+def is_caught(model: Model, function: FunctionInfo, raised: str) -> bool:
     """Whether a handler of the file names the exception or a base, or takes all that calls of the function raise."""
     named = _with_bases(model, raised)
     callers: set[str] | None = None

@@ -26,31 +26,38 @@ def is_host_mask(value: Value) -> bool:
     return is_bool and (value.vector is True or value.scalar is False)
 
 
-def may_be_copied(model: Model, value: Value) -> bool:
-    """Whether the index is a mask of the host, and every release of torch that may run waits for the copy."""
-    return is_host_mask(value) and model.target.torch_is(_WAITS_UNTIL) is True
+def waits_for_masks(model: Model) -> bool:
+    """Whether every release of torch that may run waits for the places of a mask on the host."""
+    return model.target.torch_is(_WAITS_UNTIL) is True
 
 
-def is_made_of_truths(model: Model, function: FunctionInfo, node: ast.expr, seen: frozenset[str] = frozenset()) -> bool:
+def is_made_of_truths(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     """Whether a tensor is packed from truth values, such as comparisons of whatever it is, or joins such tensors."""
+    known: dict[str, bool] = {}
 
-    def are_truths(*nodes: ast.expr) -> bool:
-        return bool(nodes) and all(is_made_of_truths(model, function, each, seen) for each in nodes)
+    def is_truth(node: ast.expr) -> bool:
+        if isinstance(node, ast.Name):
+            if node.id not in known:
+                known[node.id] = False  # until it is known: a name may be made of itself
+                made = model.only_binding(function, node.id)
+                known[node.id] = made is not None and is_truth(made)
+            return known[node.id]
+        if isinstance(node, ast.Call):
+            ref = model.value_in(function, node.func).ref
+            return ref in _ASKS or (ref in _PACKS and are_truths(node.args[:1]))
+        if isinstance(node, (ast.List, ast.Tuple)):
+            return are_truths(node.elts)
+        if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+            return is_truth(node.elt)
+        if isinstance(node, ast.BoolOp):
+            return are_truths(node.values)
+        if isinstance(node, ast.BinOp):
+            return isinstance(node.op, _JOINS) and are_truths([node.left, node.right])
+        if isinstance(node, ast.UnaryOp):
+            return isinstance(node.op, ast.Not) or (isinstance(node.op, ast.Invert) and is_truth(node.operand))
+        return isinstance(node, ast.Compare) or (isinstance(node, ast.Constant) and isinstance(node.value, bool))
 
-    if isinstance(node, ast.Name):
-        made = None if node.id in seen else model.only_binding(function, node.id)
-        return made is not None and is_made_of_truths(model, function, made, seen | {node.id})
-    if isinstance(node, ast.Call):
-        ref = model.value_in(function, node.func).ref
-        return ref in _ASKS or (ref in _PACKS and are_truths(*node.args[:1]))
-    if isinstance(node, (ast.List, ast.Tuple)):
-        return are_truths(*node.elts)
-    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
-        return are_truths(node.elt)
-    if isinstance(node, ast.BoolOp):
-        return are_truths(*node.values)
-    if isinstance(node, ast.BinOp):
-        return isinstance(node.op, _JOINS) and are_truths(node.left, node.right)
-    if isinstance(node, ast.UnaryOp):
-        return isinstance(node.op, ast.Not) or (isinstance(node.op, ast.Invert) and are_truths(node.operand))
-    return isinstance(node, ast.Compare) or (isinstance(node, ast.Constant) and isinstance(node.value, bool))
+    def are_truths(nodes: list[ast.expr]) -> bool:
+        return bool(nodes) and all(map(is_truth, nodes))
+
+    return is_truth(node)

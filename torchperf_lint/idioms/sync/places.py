@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.scripting import runs_as_script
 from torchperf_lint.idioms.sync.host_numbers import is_host_number
-from torchperf_lint.idioms.sync.host_truths import is_host_mask, is_made_of_truths, may_be_copied
+from torchperf_lint.idioms.sync.host_truths import is_host_mask, is_made_of_truths, waits_for_masks
 from torchperf_lint.idioms.sync.indexing import Use, hot_subscripts, parts_of
 from torchperf_lint.idioms.sync.shown import is_part_shown
 from torchperf_lint.knowledge.conventions import CRITERION_NAMES
@@ -52,7 +52,7 @@ class Costly(NamedTuple):
 def hot_places(model: Model) -> Iterator[Costly]:
     """The subscripts of tensors and the calls with sizes that wait, in every step."""
     for indexed in hot_subscripts(model, _waits):
-        found = _by_part(model, indexed) or _by_number(indexed)
+        found = _by_part(model, indexed) or _by_number(model, indexed)
         if found is not None:
             by, part, because = found
             yield Costly(indexed.site, by, ast.unparse(part), indexed.hot_path, because, indexed)
@@ -119,8 +119,9 @@ def _by_part(model: Model, indexed: Indexed) -> tuple[str, ast.expr, tuple[Becau
                 continue
             is_list = len(indexed.parts) > 1 and _is_some_list(value)
             of_host = _is_host_index(value) and not may_be_element(model, indexed, part)
-            of_host = of_host and not (value.is_tensor and is_made_of_truths(model, indexed.function, part))
-            if is_list or of_host or may_be_copied(model, value) or _counts_up(model, indexed, part):
+            if value.is_tensor and (is_host_mask(value) or is_made_of_truths(model, indexed.function, part)):
+                of_host = (of_host or is_host_mask(value)) and waits_for_masks(model)
+            if is_list or of_host or _counts_up(model, indexed, part):
                 return "copy", part, indexed.value(indexed.node.value).because
     return None
 
@@ -205,19 +206,20 @@ def _counts_up(model: Model, indexed: Indexed, part: ast.expr) -> bool:
     return isinstance(made, ast.Call) and model.value_in(indexed.function, made.func).ref == "torch.arange"
 
 
-def _by_number(indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | None:
+def _by_number(model: Model, indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | None:
     """Whether a number is written to one element, through integers on the device, or through a mask of the host."""
     given = indexed.given if indexed.use is Use.WRITTEN else None
     if given is None or not is_host_number(given, indexed.value):
         return None
     held, index = indexed.value(indexed.node.value), indexed.value(indexed.parts[0])
     if len(indexed.parts) > 1:
-        rows = [indexed.value(each) for each in indexed.parts if not _is_plain_part(indexed, each)]
-        writes = (bool(rows) and all(map(_is_device_row, rows))) or (len(rows) == 1 and is_host_mask(rows[0]))
+        parts = [each for each in indexed.parts if not _is_plain_part(indexed, each)]
+        writes = bool(parts) and all(_is_device_row(indexed.value(each)) for each in parts)
+        writes = writes or (len(parts) == 1 and _is_mask_of_host(model, indexed, parts[0]))
     else:
         is_element = held.vector is True and index.kind is Kind.NUMBER and not isinstance(indexed.parts[0], ast.Slice)
         is_tuple = index.ref == "tuple" and all(map(_is_device_row, _items(index)))
-        writes = is_element or is_tuple or _is_device_row(index) or is_host_mask(index)
+        writes = is_element or is_tuple or _is_device_row(index) or _is_mask_of_host(model, indexed, indexed.parts[0])
     return ("number", given, held.because) if writes else None
 
 
@@ -244,9 +246,15 @@ def is_one_element(indexed: Indexed) -> bool:
     return value.kind is Kind.NUMBER and value.dtype == "int"
 
 
-def is_through_host_mask(indexed: Indexed) -> bool:
+def is_through_host_mask(model: Model, indexed: Indexed) -> bool:
     """Whether one of the indices is a mask of the host: a number that is written fills one on the device."""
-    return any(is_host_mask(indexed.value(each)) for each in indexed.parts)
+    return any(_is_mask_of_host(model, indexed, each) for each in indexed.parts)
+
+
+def _is_mask_of_host(model: Model, indexed: Indexed, part: ast.expr) -> bool:
+    value = indexed.value(part)
+    is_row = value.is_tensor and value.device is Device.CPU and value.scalar is not True
+    return is_host_mask(value) or (is_row and is_made_of_truths(model, indexed.function, part))
 
 
 def is_row_of_places(indexed: Indexed) -> bool:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Unproven
-from torchperf_lint.idioms.sync.assertions import STEERS
+from torchperf_lint.idioms.sync.assertions import STEERS, is_caught
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 from torchperf_lint.idioms.sync.shown import element_in, is_shown
 from torchperf_lint.knowledge.torch_api import COMPARES_ON_HOST
@@ -131,15 +131,16 @@ def read_truths(model: Model) -> Iterator[Truth]:
     Not `if loss.item() > 3`, which decides what the program does next, unless that is to raise an error.
     """
     for read in hot_reads(model):
-        if read.role is Sink.CONDITION and read.reader == "item" and _is_tested(model, read.site.node):
+        if read.role is Sink.CONDITION and read.reader == "item" and _is_tested(model, read.site):
             yield Truth(read.site, True, read.hot_path, read.because)
 
 
-def _is_tested(model: Model, node: cst.CSTNode) -> bool:
+def _is_tested(model: Model, site: Site) -> bool:
     """Whether the expression itself, or its negation, decides a branch or an assertion, alone or with others.
 
     A comparison of it counts where all that it decides is whether the program fails.
     """
+    node: cst.CSTNode = site.node
     parent = model.parent(node)
     if isinstance(parent, cst.ComparisonTarget):
         parent = model.parent(parent)
@@ -152,17 +153,21 @@ def _is_tested(model: Model, node: cst.CSTNode) -> bool:
         node, parent = parent, model.parent(parent)
     if not isinstance(parent, (cst.If, cst.While, cst.Assert, cst.IfExp)) or parent.test is not node:
         return False
-    return not is_compared or isinstance(parent, cst.Assert) or (isinstance(parent, cst.If) and _raises(model, parent))
+    return (
+        not is_compared
+        or isinstance(parent, cst.Assert)
+        or (isinstance(parent, cst.If) and _raises(model, site, parent))
+    )
 
 
-def _raises(model: Model, branch: cst.If) -> bool:
+def _raises(model: Model, site: Site, branch: cst.If) -> bool:
     """Whether a branch, which has no other arm, ends with an error that is not raised to go on elsewhere."""
     statement = model.statement_of(branch.test)
     last = statement.body[-1] if isinstance(statement, ast.If) and not statement.orelse else None
     if not isinstance(last, ast.Raise) or last.exc is None:
         return False
     raised = last_name(last.exc.func if isinstance(last.exc, ast.Call) else last.exc) or ""
-    return not any(word in raised for word in STEERS)
+    return not any(word in raised for word in STEERS) and not is_caught(model, model.function_of(site), raised)
 
 
 def _may_compare(node: ast.expr, called: _Names) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.domain.values import Kind, Value
 from torchperf_lint.model.syntax.backward import (
+    computed_and_sent_backward,
     entries_sent_backward,
     names_sent_backward,
     tensors_sent_backward,
@@ -29,6 +30,7 @@ class Frame:
     __slots__ = (
         "backward",
         "backward_entries",
+        "backward_summands",
         "backward_tensors",
         "backward_terms",
         "env",
@@ -53,6 +55,7 @@ class Frame:
         self.backward = names_sent_backward(function)
         self.backward_entries = entries_sent_backward(function)
         self.backward_terms = terms_sent_backward(function)
+        self.backward_summands = computed_and_sent_backward(function)
         self.backward_tensors = tensors_sent_backward(function)
         self.on_host: Mapping[str, Kind] = {}
         self.split: set[str] = set()  # names whose attributes or items may have entries of their own in an environment

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 
 _GROWS = FILL | {"add_", "copy_"}
-_NO_KEEPERS = frozenset({"self", "torch"})
 _METADATA = torch_api.METADATA_ATTRIBUTES | {"device"}
 _PASSES_OF_A_STEP = 8
 """A literal number of passes up to this is a part of one step: a refinement, not a generation."""
@@ -48,6 +47,8 @@ def fed_back(loop: Loop, function: FunctionInfo) -> list[CallRecord]:
     walked = set() if isinstance(loop, ast.While) else _names_in(loop.target)
     if not calls or any(walked & _names_in(each.call.func) for each in calls):
         return []
+    if any(dotted(record.call.func) == "input" for record in function.calls_made):
+        return []  # each pass waits for somebody
     bound = [(made, read) for node in subtree(loop) if node is not loop for made, read in _bound_by(node)]
     return [record for record in calls if _given(record) & _made_of(record, bound)]
 
@@ -108,14 +109,30 @@ def _runs_in_helper(inference: ValueQuestions, record: CallRecord, function: Fun
     return any(each.kind is Kind.MODULE or (each.kind in _MAY_BE_PARTS and each.function is None) for each in known)
 
 
-def differentiates(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
-    """`torch.autograd.grad(y, x)`, or a function of the project that calls it in no loop: a product with a Hessian."""
+def differentiates(inference: ValueQuestions, record: CallRecord, loop: Loop, function: FunctionInfo) -> bool:
+    """`torch.autograd.grad(y, x)`, or a function of the project that calls it in no loop: a product with a Hessian.
+
+    Each pass moves on what it starts from, `x = x - step`; derivatives of derivatives are few.
+    """
+    if not isinstance(loop, ast.While) and counted(loop.iter) is None:
+        return False
+    if not any(_moves_on(node) for node in subtree(loop)):
+        return False
     called = inference.frame_value(function, record.call.func)
     if called.ref == torch_api.GRADIENTS or called.function is None:
         return called.ref == torch_api.GRADIENTS
     home, helper = inference.home(called.function.index), called.function
     calls = [each.call for each in helper.calls_made if not each.place.loops()]
     return any(home.frame_value(helper, each.func).ref == torch_api.GRADIENTS for each in calls)
+
+
+def _moves_on(node: ast.AST) -> bool:
+    """`x -= step`, `x = x - step`."""
+    if isinstance(node, ast.AugAssign):
+        return isinstance(node.op, (ast.Add, ast.Sub)) and not isinstance(node.value, ast.Constant)
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.BinOp):
+        return False
+    return not {name for target in node.targets for name in _stored(target)}.isdisjoint(_values_in(node.value))
 
 
 def _is_of_module(inference: ValueQuestions, function: FunctionInfo) -> bool:
@@ -153,10 +170,16 @@ def _given(record: CallRecord) -> set[str]:
 
 
 def _values_in(node: ast.AST) -> set[str]:
-    """The names in an expression, but for those that are asked for their size, dtype or device alone."""
+    """The names in an expression, but for those that are asked for their size, dtype or device alone.
+
+    `x.` stands for an attribute of x that is not called.
+    """
     nodes = list(subtree(node))
     asked = {id(inner) for each in nodes for part in _asked_about(each) for inner in subtree(part)}
-    return {each.id for each in nodes if isinstance(each, ast.Name) and id(each) not in asked}
+    called = {id(each.func) for each in nodes if isinstance(each, ast.Call)}
+    kept = (each for each in nodes if isinstance(each, ast.Attribute) and id(each) not in called)
+    attributes = {f"{each.value.id}." for each in kept if isinstance(each.value, ast.Name)}
+    return attributes | {each.id for each in nodes if isinstance(each, ast.Name) and id(each) not in asked}
 
 
 def _asked_about(node: ast.AST) -> list[ast.expr]:
@@ -186,8 +209,15 @@ def _bound_by(node: ast.AST) -> list[tuple[set[str], set[str]]]:
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
         owner = (dotted(node.value.func.value) or "").partition(".")[0]
         read = {name for each in node.value.args for name in _values_in(each)}
-        # An object whose method returns nothing of use keeps what it is given: `beams.advance(scores)`.
-        return [({owner}, read)] if owner and (node.value.func.attr in _GROWS or owner not in _NO_KEEPERS) else []
+        if node.value.func.attr in _GROWS:
+            return [({owner}, read)] if owner else []
+        # An object may keep what a method that returns nothing of use is given: `beams.advance(scores)`.
+        given = {each.id for each in node.value.args if isinstance(each, ast.Name)}
+        return (
+            [({f"{owner}."}, given)]
+            if owner and owner != "self" and not _OF_MODULES.match(node.value.func.attr)
+            else []
+        )
     return []
 
 

@@ -129,7 +129,7 @@ class Loops:
                 says = f"this loop runs `{call_text(record)}` for each item"
                 return LoopInfo(LoopKind.OTHER, says, False, infers=True)
         for record in inference_loops.fed_back(loop, function):
-            if inference_loops.differentiates(self.inference, record, function):
+            if inference_loops.differentiates(self.inference, record, loop, function):
                 says = f"this loop differentiates in every pass: it calls `{call_text(record)}`"
                 return LoopInfo(LoopKind.BATCH, says, True)
             if self._runs_any_model(record, loop, function) or inference_loops.runs_again(

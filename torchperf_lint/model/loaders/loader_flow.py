@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from torchperf_lint.model.domain.interfaces import LoaderQuestions, ValueQuestions
-    from torchperf_lint.model.loaders.single_calls import Move
+    from torchperf_lint.model.loaders.single_calls import Move, Seen
     from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo
     from torchperf_lint.model.syntax.code import Code
     from torchperf_lint.model.syntax.index import ClassInfo, Index
@@ -103,8 +103,11 @@ class Loading:
 
     def _moves(self, loader: ast.Call) -> Iterator[Move]:
         """The calls that move batches of the loader by what single calls show."""
+        seen: set[Seen] = set()
         for function in self._stops(loader):
-            yield from self._on_cuda(Following(self._inference, loader, function))
+            if len(seen) > bounds.MOST_SINGLE_CALLS:
+                return
+            yield from self._on_cuda(Following(self._inference, loader, function, seen))
 
     def _on_cuda(self, following: Following) -> Iterator[Move]:
         for move in following.moves:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 
     ValueOf = Callable[[ast.expr], Value]
+    Seen = tuple[FunctionInfo, tuple[tuple[str, Value], ...]]
+    """A function and what its parameters are in one call of it."""
     _Entered = tuple[FunctionInfo, Mapping[ast.expr, Value], tuple[CallRecord, ...]]
 
 
@@ -47,13 +49,15 @@ class Move(NamedTuple):
 class Following:
     """Follows one loader from one function that has it; `moves` are in the functions that get it, the nearest first."""
 
-    def __init__(self, inference: ValueQuestions, loader: ast.Call, start: FunctionInfo) -> None:
+    def __init__(
+        self, inference: ValueQuestions, loader: ast.Call, start: FunctionInfo, seen: set[Seen] | None = None
+    ) -> None:
         self._inference = inference
         self._loader = loader
         self.is_complete = True
         """Whether nothing gets the loader or its batches but what was followed."""
         self.moves: list[Move] = []
-        self._seen: set[tuple[FunctionInfo, tuple[tuple[str, Value], ...]]] = set()
+        self._seen: set[Seen] = set() if seen is None else seen
         self._pending: deque[_Entered] = deque([(start, inference.frame(start).values, ())])
         while self._pending and not self.moves:
             self._follow(*self._pending.popleft())
@@ -69,8 +73,14 @@ class Following:
             elif self._has([value_of(each) for each in given_in(record.call)]):
                 self._enter(record, value_of, way)
         kept = (each for each in function.nodes if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store))
-        if function.is_generator or self._has(map(value_of, kept)):
+        if function.is_generator or self._has(map(value_of, kept)) or self._is_captured(function, value_of):
             self.is_complete = False
+
+    def _is_captured(self, function: FunctionInfo, value_of: ValueOf) -> bool:
+        """Whether a nested function reads a name for the loader or its batches."""
+        inner = [each for each in function.index.all_functions if each.outer is function]
+        held = {each.id for each in function.nodes if isinstance(each, ast.Name) and self._has([value_of(each)])}
+        return any(isinstance(node, ast.Name) and node.id in held for each in inner for node in each.nodes)
 
     def _has(self, values: Iterable[Value]) -> bool:
         return self._loader in all_sources(values)

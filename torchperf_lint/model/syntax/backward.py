@@ -28,6 +28,7 @@ _COMPARES = re.compile(
 """Functions of `torch.nn.functional`, and modules of such names, whose first two arguments lie on one device."""
 _OF_TENSORS = frozenset({"mean", "sum", "min", "max", "minimum", "maximum", "abs", "exp", "log", "clamp", "square"})
 """Functions of torch that are called for a tensor, or two of one device."""
+_READS = frozenset({"item", "cpu"})
 _TRAINING_STEPS = frozenset({"training_step", "training_step_end"})
 """Methods whose loss a framework sends backward: Lightning's, which others have taken over."""
 
@@ -166,11 +167,16 @@ def _paths(nodes: Iterator[ast.expr]) -> Iterator[str]:
 
 
 def tensors_sent_backward(function: FunctionInfo) -> frozenset[str]:
-    """Those of them that are tensors: a loss function compares them, a method reads them, or their names say so."""
+    """Those of them that are surely tensors: a loss function compares them, or one of their methods is called."""
     return _known(function, "backward tensors", lambda: frozenset(_joined(function, only_compared=True)))
 
 
-def _joined(function: FunctionInfo, only_compared: bool = False) -> set[str]:
+def computed_and_sent_backward(function: FunctionInfo) -> frozenset[str]:
+    """Summands that are tensors if a call computes them: a method reads them, or they are named as losses."""
+    return _known(function, "backward summands", lambda: frozenset(_joined(function, only_added=True)))
+
+
+def _joined(function: FunctionInfo, only_compared: bool = False, only_added: bool = False) -> set[str]:
     sent = list(_sent(function))
     if not sent:
         return set()
@@ -207,13 +213,14 @@ def _joined(function: FunctionInfo, only_compared: bool = False) -> set[str]:
             if _COMPARES.search(dotted(node.func) or ""):
                 compared.update(filter(None, map(dotted, node.args[:2])))
             pending += [(each, is_added) for each in _operands(node)]
+    called = (dotted(record.call.func) or "" for record in function.calls_made)
     if only_compared:
-        called = (dotted(record.call.func) or "" for record in function.calls_made)
-        owners = {(owner, method) for owner, _, method in (path.rpartition(".") for path in called)}
-        read = {path for path in found if (path, "detach") in owners or (path, "cpu") in owners}
-        # A factor may be a number of NumPy, which has `.item()`, too.
-        read |= {path for path in summands if (path, "item") in owners}
-        return compared | read | {path for path in found if _LOSS.search(path.rpartition(".")[2].lower())}
+        # A part of a loss that has this method is neither a Python number nor one of NumPy.
+        owners = {path.rpartition(".")[0] for path in called if path.endswith(".detach")}
+        return compared | (found & owners)
+    if only_added:
+        owners = {owner for owner, _, method in (path.rpartition(".") for path in called) if method in _READS}
+        return {path for path in summands if path in owners or _LOSS.search(path.rpartition(".")[2].lower())}
     return found
 
 

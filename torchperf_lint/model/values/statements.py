@@ -12,7 +12,7 @@ from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, con
 from torchperf_lint.model.syntax.backward import returns_its_loss
 from torchperf_lint.model.syntax.bulk_moves import move_in
 from torchperf_lint.model.syntax.effects import FUNCTIONS, narrowed_paths
-from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, dotted
+from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, dotted, last_name
 from torchperf_lint.model.syntax.number_reads import is_read_as_number
 from torchperf_lint.model.syntax.slices import is_for_type_checkers
 from torchperf_lint.model.values import batches, bulk_moves, metrics, mutation, narrowing, parameters, records
@@ -165,7 +165,8 @@ class Runner:
         if value.kind is Kind.CONTAINER and value.ref == "dict":
             return self._with_losses(path, source, value)
         is_nothing = value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN
-        if is_nothing and path in self.frame.backward_tensors and path not in self.frame.backward:
+        is_computed = path in self.frame.backward_summands and path not in self.frame.backward
+        if is_nothing and (path in self.frame.backward_tensors or (is_computed and self._may_be_loss(source))):
             value = Value(Kind.TENSOR)
         if path in self.frame.backward_terms and value.kind is Kind.TENSOR and not _is_shown(value):
             return self._trained(value, source, "this is a part of what `.backward()` is called on")
@@ -184,6 +185,16 @@ class Runner:
             if known.device.on_accelerator:
                 return Value(Kind.TENSOR, known.device.or_host(), True, dtype="float", because=known.because)
         return self._trained(Value(Kind.TENSOR, scalar=True, dtype="float"), source)
+
+    def _may_be_loss(self, source: ast.expr) -> bool:
+        """Whether a call computes it, of nothing that is on the host: no setting, and no entry of a table."""
+        if isinstance(source, (ast.BinOp, ast.UnaryOp)):
+            sides = [source.left, source.right] if isinstance(source, ast.BinOp) else [source.operand]
+            return any(map(self._may_be_loss, sides))
+        if not isinstance(source, ast.Call) or last_name(source.func) in ("get", "pop", "float", "int"):
+            return False
+        given = [*source.args, *(keyword.value for keyword in source.keywords)]
+        return not any(self.frame.values.get(each, UNKNOWN).device is Device.CPU for each in given)
 
     def _with_losses(self, path: str | None, source: ast.expr, losses: Value) -> Value:
         """A dict of which `losses["total"].backward()` is called, and what that entry is is not shown otherwise."""

@@ -58,7 +58,7 @@ def index_sync(model: Model) -> Iterator[Finding]:
             "where": place.hot_path.where,
         }
         fix = _filled(model, place) if place.by == "number" else NoFix.INDEX_FROM_DEVICE
-        by_mask = place.by == "number" and place.indexed is not None and is_through_host_mask(place.indexed)
+        by_mask = place.by == "number" and place.indexed is not None and is_through_host_mask(model, place.indexed)
         if place.by == "copy" or by_mask:
             fix = without_copy(model, place)
             if isinstance(fix, NoFix) and place.indexed is not None:
