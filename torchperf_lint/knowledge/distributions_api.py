@@ -84,9 +84,6 @@ BROADCAST = "torch.distributions.utils.broadcast_all"
 DIVERGENCES = frozenset({"torch.distributions.kl_divergence", "torch.distributions.kl.kl_divergence"})
 """Functions of two distributions, whose result is where these are."""
 
-DENSITY = "log_prob"
-"""The method by which a module, too, says that it is a distribution."""
-
 CHECKED_MODE = frozenset({"validate_args", "_validate_args"})
 """The option, and the attribute that keeps it, under which a distribution or a metric checks what it is given."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import distributions_api, environments, roles, torchmetrics_api
 from torchperf_lint.model.domain.contracts import Contract
-from torchperf_lint.model.domain.values import Device, Kind, Origin
+from torchperf_lint.model.domain.values import Device, Origin
 from torchperf_lint.model.syntax.index import dotted
 
 if TYPE_CHECKING:
@@ -140,9 +140,6 @@ def _by_role(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo) 
             return Contract(True, says, Device.LIKELY, tensors=frozenset(values), is_likely=True)
         says = f"users call `{name}` of a distribution such as `{cls.name}` for every batch"
         return _likely(says, frozenset(values) | distributions_api.NAMED_VALUES)
-    if name == distributions_api.DENSITY and inference.instance(cls).kind is Kind.MODULE:
-        says = f"users call `{name}` of a module such as `{cls.name}` for every batch"
-        return _likely(says, frozenset(function.parameter_names[1:2]) | distributions_api.NAMED_VALUES)
     if name in roles.AVERAGE_UPDATES and roles.AVERAGES.search(cls.name):
         says = f"users call `{name}` of an average of a model such as `{cls.name}` in every step"
         return Contract(True, says, is_likely=True)
