@@ -208,16 +208,13 @@ def _bound_by(node: ast.AST) -> list[tuple[set[str], set[str]]]:
         return [(_stored(node.target), _values_in(node.iter))]
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
         owner = (dotted(node.value.func.value) or "").partition(".")[0]
-        read = {name for each in node.value.args for name in _values_in(each)}
         if node.value.func.attr in _GROWS:
+            read = {name for each in node.value.args for name in _values_in(each)}
             return [({owner}, read)] if owner else []
+        if not owner or owner == "self" or _OF_MODULES.match(node.value.func.attr):
+            return []
         # An object may keep what a method that returns nothing of use is given: `beams.advance(scores)`.
-        given = {each.id for each in node.value.args if isinstance(each, ast.Name)}
-        return (
-            [({f"{owner}."}, given)]
-            if owner and owner != "self" and not _OF_MODULES.match(node.value.func.attr)
-            else []
-        )
+        return [({f"{owner}."}, {each.id for each in node.value.args if isinstance(each, ast.Name)})]
     return []
 
 

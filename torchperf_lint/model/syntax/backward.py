@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from torchperf_lint.model.syntax.index import dotted, last_name
 
@@ -28,7 +28,6 @@ _COMPARES = re.compile(
 """Functions of `torch.nn.functional`, and modules of such names, whose first two arguments lie on one device."""
 _OF_TENSORS = frozenset({"mean", "sum", "min", "max", "minimum", "maximum", "abs", "exp", "log", "clamp", "square"})
 """Functions of torch that are called for a tensor, or two of one device."""
-_READS = frozenset({"item", "cpu"})
 _TRAINING_STEPS = frozenset({"training_step", "training_step_end"})
 """Methods whose loss a framework sends backward: Lightning's, which others have taken over."""
 
@@ -71,7 +70,7 @@ def terms_sent_backward(function: FunctionInfo) -> frozenset[str]:
 
     They are found through assignments, too, by name alone and whatever the order of the statements.
     """
-    return _known(function, "backward terms", lambda: frozenset(_joined(function)))
+    return _known(function, "backward terms", lambda: frozenset(_joined(function).terms))
 
 
 def calls_sent_backward(function: FunctionInfo) -> dict[str, int]:
@@ -168,19 +167,48 @@ def _paths(nodes: Iterator[ast.expr]) -> Iterator[str]:
 
 def tensors_sent_backward(function: FunctionInfo) -> frozenset[str]:
     """Those of them that are surely tensors: a loss function compares them, or one of their methods is called."""
-    return _known(function, "backward tensors", lambda: frozenset(_joined(function, only_compared=True)))
+
+    def find() -> frozenset[str]:
+        joined = _joined(function)
+        # A part of a loss that has this method is neither a Python number nor one of NumPy.
+        return frozenset(joined.compared | (joined.terms & _owners(function, "detach")))
+
+    return _known(function, "backward tensors", find)
 
 
 def computed_and_sent_backward(function: FunctionInfo) -> frozenset[str]:
     """Summands that are tensors if a call computes them: a method reads them, or they are named as losses."""
-    return _known(function, "backward summands", lambda: frozenset(_joined(function, only_added=True)))
+
+    def find() -> frozenset[str]:
+        read = _owners(function, "item", "cpu")
+        added = _joined(function).summands
+        return frozenset(each for each in added if each in read or _LOSS.search(each.rpartition(".")[2].lower()))
+
+    return _known(function, "backward summands", find)
 
 
-def _joined(function: FunctionInfo, only_compared: bool = False, only_added: bool = False) -> set[str]:
-    sent = list(_sent(function))
-    if not sent:
-        return set()
-    compared: set[str] = set()
+def _owners(function: FunctionInfo, *methods: str) -> set[str]:
+    """The names whose methods of these names the function calls."""
+    called = (dotted(record.call.func) or "" for record in function.calls_made)
+    return {owner for owner, _, method in (path.rpartition(".") for path in called) if method in methods}
+
+
+class _Joined(NamedTuple):
+    """The names that arithmetic joins to what a function sends backward.
+
+    `summands` are those that are no factors; `compared` is what a loss function compares.
+    """
+
+    terms: set[str]
+    summands: set[str]
+    compared: set[str]
+
+
+def _joined(function: FunctionInfo) -> _Joined:
+    found = _Joined(set(), set(), set())
+    pending = [(node, True) for node in _sent(function)]
+    if not pending:
+        return found
     assigned: dict[str, list[ast.expr]] = {}
     for node in function.nodes:
         if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and node.value is not None:
@@ -190,15 +218,13 @@ def _joined(function: FunctionInfo, only_compared: bool = False, only_added: boo
         func = record.call.func
         if isinstance(func, ast.Attribute) and func.attr == "append":
             assigned.setdefault(dotted(func.value) or "", []).extend(record.call.args)
-    found, summands = set[str](), set[str]()
-    pending = [(node, True) for node in sent]
     while pending:
         node, is_added = pending.pop()
         path = dotted(node)
         if path is not None:
-            if path not in found or (is_added and path not in summands):
-                found.add(path)
-                summands.update([path] if is_added else [])
+            if path not in found.terms or (is_added and path not in found.summands):
+                found.terms.add(path)
+                found.summands.update([path] if is_added else [])
                 pending += [(each, is_added) for each in assigned.get(path, ())]
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
             pending.append((node.left, is_added))
@@ -211,16 +237,8 @@ def _joined(function: FunctionInfo, only_compared: bool = False, only_added: boo
             pending += [(node.body, is_added), (node.orelse, is_added)]
         elif isinstance(node, ast.Call):
             if _COMPARES.search(dotted(node.func) or ""):
-                compared.update(filter(None, map(dotted, node.args[:2])))
+                found.compared.update(filter(None, map(dotted, node.args[:2])))
             pending += [(each, is_added) for each in _operands(node)]
-    called = (dotted(record.call.func) or "" for record in function.calls_made)
-    if only_compared:
-        # A part of a loss that has this method is neither a Python number nor one of NumPy.
-        owners = {path.rpartition(".")[0] for path in called if path.endswith(".detach")}
-        return compared | (found & owners)
-    if only_added:
-        owners = {owner for owner, _, method in (path.rpartition(".") for path in called) if method in _READS}
-        return {path for path in summands if path in owners or _LOSS.search(path.rpartition(".")[2].lower())}
     return found
 
 
