@@ -26,7 +26,8 @@ CHECKS_OFF = "checks off"
 """`Distribution._validate_args = False`: no distribution of the program checks anything unless it is asked to."""
 
 PLACES_BY_DEFAULT = "places by default"
-"""`torch.set_default_device(device)`: new tensors that name no device are not on the CPU."""
+"""`torch.set_default_device(device)`, and what stood for it before: new tensors that name no device may not be on the
+CPU."""
 
 PROGRAM = "program"
 """The file can be run as a program."""
@@ -55,7 +56,7 @@ TOPICS = {
     CHECKS_OFF: (re.compile(rb"Distribution\._validate_args\s*=\s*False"),),
     PLACES_BY_DEFAULT: (
         re.compile(rb"\bset_default_device\s*\((?!\s*[\"']cpu)"),
-        re.compile(rb"\bset_default_tensor_type\s*\((?=[^)\n]*cuda)"),
+        re.compile(rb"\bset_default_tensor_type\s*\((?!\s*[\"']?torch\.(?!cuda)\w*Tensor)"),
     ),
     PROGRAM: (re.compile(rb"__main__"),),
 }

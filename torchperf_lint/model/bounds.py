@@ -178,7 +178,7 @@ MOST_STOPS = 200
 """Functions that a loader is followed through."""
 
 MOST_SINGLE_CALLS = 40
-"""Calls over which a loader is followed from one function: each runs the function that it calls once more."""
+"""Calls over which one loader is followed singly, in all functions: each runs what it calls once more."""
 
 MOST_MAKING_STEPS = 40
 """Expressions over which a dataset's construction is followed."""

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model, Value
     from torchperf_lint.model.handles import FunctionInfo
 
-_WAITS_UNTIL = "<2.8"
-"""Releases of torch that bring the places of a mask on the host over by a copy that waits."""
+_WAITING = "<2.7"
+"""Releases of torch that are known to bring the places of a mask on the host over by a copy that waits."""
 
 _ASKS = frozenset(f"builtins.{name}" for name in ("bool", "any", "all", "isinstance", "hasattr", "callable"))
 _PACKS = HOST_DATA_FACTORIES | {"torch.from_numpy"}
@@ -28,7 +28,7 @@ def is_host_mask(value: Value) -> bool:
 
 def waits_for_masks(model: Model) -> bool:
     """Whether every release of torch that may run waits for the places of a mask on the host."""
-    return model.target.torch_is(_WAITS_UNTIL) is True
+    return model.target.torch_is(_WAITING) is True
 
 
 def is_made_of_truths(model: Model, function: FunctionInfo, node: ast.expr) -> bool:

@@ -153,21 +153,19 @@ def _is_tested(model: Model, site: Site) -> bool:
         node, parent = parent, model.parent(parent)
     if not isinstance(parent, (cst.If, cst.While, cst.Assert, cst.IfExp)) or parent.test is not node:
         return False
-    return (
-        not is_compared
-        or isinstance(parent, cst.Assert)
-        or (isinstance(parent, cst.If) and _raises(model, site, parent))
-    )
+    return not is_compared or (isinstance(parent, (cst.If, cst.Assert)) and _only_fails(model, site, parent))
 
 
-def _raises(model: Model, site: Site, branch: cst.If) -> bool:
-    """Whether a branch, which has no other arm, ends with an error that is not raised to go on elsewhere."""
-    statement = model.statement_of(branch.test)
+def _only_fails(model: Model, site: Site, check: cst.If | cst.Assert) -> bool:
+    """Whether all that a check decides is an error, which is not raised to go on elsewhere."""
+    function, statement = model.function_of(site), model.statement_of(check.test)
+    if isinstance(check, cst.Assert):
+        return not is_caught(model, function, AssertionError.__name__)
     last = statement.body[-1] if isinstance(statement, ast.If) and not statement.orelse else None
     if not isinstance(last, ast.Raise) or last.exc is None:
         return False
     raised = last_name(last.exc.func if isinstance(last.exc, ast.Call) else last.exc) or ""
-    return not any(word in raised for word in STEERS) and not is_caught(model, model.function_of(site), raised)
+    return not any(word in raised for word in STEERS) and not is_caught(model, function, raised)
 
 
 def _may_compare(node: ast.expr, called: _Names) -> bool:

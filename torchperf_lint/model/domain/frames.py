@@ -30,7 +30,7 @@ class Frame:
     __slots__ = (
         "backward",
         "backward_entries",
-        "backward_summands",
+        "backward_computed",
         "backward_tensors",
         "backward_terms",
         "env",
@@ -55,7 +55,7 @@ class Frame:
         self.backward = names_sent_backward(function)
         self.backward_entries = entries_sent_backward(function)
         self.backward_terms = terms_sent_backward(function)
-        self.backward_summands = computed_and_sent_backward(function)
+        self.backward_computed = computed_and_sent_backward(function)
         self.backward_tensors = tensors_sent_backward(function)
         self.on_host: Mapping[str, Kind] = {}
         self.split: set[str] = set()  # names whose attributes or items may have entries of their own in an environment

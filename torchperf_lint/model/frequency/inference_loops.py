@@ -31,8 +31,6 @@ _NO_DATA = frozenset(
 """Names for items that are none of a data set, and few."""
 _OF_MODULES = re.compile(r"(?:load|save|set|get|fit|train|reset|register|add|from|to|apply|state_dict|eval)(?:_|$)")
 """Beginnings of names of methods that change or make a model, and do not run it."""
-_MAY_BE_PARTS = (Kind.UNKNOWN, Kind.METHOD)
-"""What `model.decoder` is, where the class of `model` is not known."""
 _WITHOUT_GRADIENTS = frozenset({"no_grad", "inference_mode"})
 
 
@@ -47,7 +45,7 @@ def fed_back(loop: Loop, function: FunctionInfo) -> list[CallRecord]:
     walked = set() if isinstance(loop, ast.While) else _names_in(loop.target)
     if not calls or any(walked & _names_in(each.call.func) for each in calls):
         return []
-    if any(dotted(record.call.func) == "input" for record in function.calls_made):
+    if any(dotted(each.call.func) == "input" for each in calls):
         return []  # each pass waits for somebody
     bound = [(made, read) for node in subtree(loop) if node is not loop for made, read in _bound_by(node)]
     return [record for record in calls if _given(record) & _made_of(record, bound)]
@@ -106,7 +104,7 @@ def _runs_in_helper(inference: ValueQuestions, record: CallRecord, function: Fun
     home = inference.home(helper.index)
     calls = [each.call for each in helper.calls_made if not each.place.loops()]
     known = [home.frame_value(helper, each) for each in map(named_model, calls) if each is not None]
-    return any(each.kind is Kind.MODULE or (each.kind in _MAY_BE_PARTS and each.function is None) for each in known)
+    return any(each.kind is Kind.MODULE or (each.kind is Kind.METHOD and each.function is None) for each in known)
 
 
 def differentiates(inference: ValueQuestions, record: CallRecord, loop: Loop, function: FunctionInfo) -> bool:
@@ -116,7 +114,8 @@ def differentiates(inference: ValueQuestions, record: CallRecord, loop: Loop, fu
     """
     if not isinstance(loop, ast.While) and counted(loop.iter) is None:
         return False
-    if not any(_moves_on(node) for node in subtree(loop)):
+    given = _given(record)
+    if not any(_moves_on(node, given) for node in subtree(loop)):
         return False
     called = inference.frame_value(function, record.call.func)
     if called.ref == torch_api.GRADIENTS or called.function is None:
@@ -126,13 +125,14 @@ def differentiates(inference: ValueQuestions, record: CallRecord, loop: Loop, fu
     return any(home.frame_value(helper, each.func).ref == torch_api.GRADIENTS for each in calls)
 
 
-def _moves_on(node: ast.AST) -> bool:
-    """`x -= step`, `x = x - step`."""
+def _moves_on(node: ast.AST, given: set[str]) -> bool:
+    """`x -= step`, `x = x - step`, of a name that is given to a call."""
     if isinstance(node, ast.AugAssign):
-        return isinstance(node.op, (ast.Add, ast.Sub)) and not isinstance(node.value, ast.Constant)
+        return isinstance(node.op, (ast.Add, ast.Sub)) and bool(_stored(node.target) & given)
     if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.BinOp):
         return False
-    return not {name for target in node.targets for name in _stored(target)}.isdisjoint(_values_in(node.value))
+    stored = {name for target in node.targets for name in _stored(target)}
+    return bool(stored & given & _values_in(node.value))
 
 
 def _is_of_module(inference: ValueQuestions, function: FunctionInfo) -> bool:

@@ -363,7 +363,7 @@ class Loops:
         That is a tensor of the device, or anything else of which a model gets the parts.
         """
         whole = split_whole(loop.iter)
-        if whole is not None and self._sends_pieces(loop, function):
+        if whole is not None and self._sends_pieces(loop, whole, function):
             return dotted(whole) or "a tensor"
         if stride(loop.iter) is None or not isinstance(loop.target, ast.Name):
             return None
@@ -378,13 +378,17 @@ class Loops:
                     return dotted(node.value) or "a tensor"
         return None
 
-    def _sends_pieces(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
-        """Whether the loop moves each item, or what it makes of it, to the device, or runs a model on it."""
-        made = made_of_item(loop)
+    def _sends_pieces(self, loop: ast.For | ast.AsyncFor, whole: ast.expr, function: FunctionInfo) -> bool:
+        """Whether the loop moves each piece of a tensor to the device, or runs a model on it."""
+        value = self.inference.frame_value(function, whole)
+        if not value.holds_tensors and value.kind is not Kind.UNKNOWN:
+            return False
+        pieces = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
         return any(
-            self._runs_any_model(record, loop, function) or self._is_data_there(record, loop, function)
+            (dotted(record.call.func) or "").partition(".")[0] in pieces
+            if self._is_data_there(record, loop, function)
+            else pieces & names_given(record) and self._runs_any_model(record, loop, function)
             for record in function.calls_made
-            if made & (names_given(record) | {(dotted(record.call.func) or "").partition(".")[0]})
         )
 
     def _runs_in_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:

@@ -92,8 +92,8 @@ def _called(function: FunctionInfo) -> dict[str, int]:
             seen.add((path, is_factor))
             pending += [(each, is_factor) for each in assigned.get(path, ())]
         if isinstance(node, ast.BinOp):
-            is_sum = isinstance(node.op, (ast.Add, ast.Sub))
-            pending += [(each, is_factor or not is_sum) for each in (node.left, node.right)]
+            pending += [(node.left, is_factor or isinstance(node.op, ast.Mult))]
+            pending += [(node.right, is_factor or not isinstance(node.op, (ast.Add, ast.Sub)))]
         elif isinstance(node, (ast.Subscript, ast.Attribute)):
             pending.append((node.value, is_factor))
         elif isinstance(node, ast.UnaryOp):
@@ -171,23 +171,23 @@ def tensors_sent_backward(function: FunctionInfo) -> frozenset[str]:
     def find() -> frozenset[str]:
         joined = _joined(function)
         # A part of a loss that has this method is neither a Python number nor one of NumPy.
-        return frozenset(joined.compared | (joined.terms & _owners(function, "detach")))
+        return frozenset(joined.compared | (joined.terms & _owners_of(function, "detach")))
 
     return _known(function, "backward tensors", find)
 
 
 def computed_and_sent_backward(function: FunctionInfo) -> frozenset[str]:
-    """Summands that are tensors if a call computes them: a method reads them, or they are named as losses."""
+    """Those of them that are tensors if a call computes them: a method reads a summand, or they are named as losses."""
 
     def find() -> frozenset[str]:
-        read = _owners(function, "item", "cpu")
-        added = _joined(function).summands
-        return frozenset(each for each in added if each in read or _LOSS.search(each.rpartition(".")[2].lower()))
+        joined = _joined(function)
+        read = joined.summands & _owners_of(function, "item", "cpu")
+        return frozenset(read | {each for each in joined.terms if _LOSS.search(each.rpartition(".")[2].lower())})
 
-    return _known(function, "backward summands", find)
+    return _known(function, "computed and sent backward", find)
 
 
-def _owners(function: FunctionInfo, *methods: str) -> set[str]:
+def _owners_of(function: FunctionInfo, *methods: str) -> set[str]:
     """The names whose methods of these names the function calls."""
     called = (dotted(record.call.func) or "" for record in function.calls_made)
     return {owner for owner, _, method in (path.rpartition(".") for path in called) if method in methods}
@@ -229,8 +229,8 @@ def _joined(function: FunctionInfo) -> _Joined:
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
             pending.append((node.left, is_added))
         elif isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC):
-            is_sum = is_added and isinstance(node.op, (ast.Add, ast.Sub))
-            pending += [(node.left, is_sum), (node.right, is_sum)]
+            pending.append((node.left, is_added and not isinstance(node.op, ast.Mult)))
+            pending.append((node.right, is_added and isinstance(node.op, (ast.Add, ast.Sub))))
         elif isinstance(node, ast.UnaryOp):
             pending.append((node.operand, is_added))
         elif isinstance(node, ast.IfExp):

@@ -18,7 +18,7 @@ from torchperf_lint.model.syntax.slices import is_for_type_checkers
 from torchperf_lint.model.values import batches, bulk_moves, metrics, mutation, narrowing, parameters, records
 from torchperf_lint.model.values.annotations import annotated, declared_names
 from torchperf_lint.model.values.binding import bind
-from torchperf_lint.model.values.tensors import element_of
+from torchperf_lint.model.values.tensors import element_of, is_python_data
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
@@ -164,9 +164,9 @@ class Runner:
         path = dotted(target)
         if value.kind is Kind.CONTAINER and value.ref == "dict":
             return self._with_losses(path, source, value)
-        is_nothing = value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN
-        is_computed = path in self.frame.backward_summands and path not in self.frame.backward
-        if is_nothing and (path in self.frame.backward_tensors or (is_computed and self._may_be_loss(source))):
+        is_unknown = value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN
+        is_computed = path in self.frame.backward_computed and path not in self.frame.backward
+        if is_unknown and (path in self.frame.backward_tensors or (is_computed and self._may_be_loss(source))):
             value = Value(Kind.TENSOR)
         if path in self.frame.backward_terms and value.kind is Kind.TENSOR and not _is_shown(value):
             return self._trained(value, source, "this is a part of what `.backward()` is called on")
@@ -193,8 +193,11 @@ class Runner:
             return any(map(self._may_be_loss, sides))
         if not isinstance(source, ast.Call) or last_name(source.func) in ("get", "pop", "float", "int"):
             return False
-        given = [*source.args, *(keyword.value for keyword in source.keywords)]
-        return not any(self.frame.values.get(each, UNKNOWN).device is Device.CPU for each in given)
+        nodes = [*source.args, *(keyword.value for keyword in source.keywords)]
+        given = [self.frame.values.get(each, UNKNOWN) for each in nodes]
+        if given and all(map(is_python_data, given)):
+            return False  # a schedule's
+        return not any(each.device is Device.CPU for each in given)
 
     def _with_losses(self, path: str | None, source: ast.expr, losses: Value) -> Value:
         """A dict of which `losses["total"].backward()` is called, and what that entry is is not shown otherwise."""
