@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import loading, torch_api
+from torchperf_lint.knowledge.containers import FILL
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Device, Kind, Value
 from torchperf_lint.model.syntax.index import dotted
@@ -128,6 +129,9 @@ class Making:
         stores = [each for owner in lineage for name in sorted(held) for each in owner.attributes.get(name, ())]
         if any(_lies_on_device(self._inference.frame_value(store.function, store.target)) for store in stores):
             return False
+        others = (each for owner in lineage for each in owner.methods.values() if each not in readers)
+        if any(each.name != "__init__" and _fills(each, held) for each in others):
+            return False  # so it is where what the samples hold is added later
         if not self._stays_on_host([(each.node, each) for each in (*readers, *(store.function for store in stores))]):
             return False
         wanted: set[str] = set()
@@ -236,6 +240,15 @@ class Making:
         if named.kind is Kind.CLASS and named.cls is not None:
             return [method for owner in self._inference.lineage(named.cls) for method in owner.methods.values()]
         return []
+
+
+def _fills(function: FunctionInfo, names: set[str]) -> bool:
+    """Whether a method adds what it is given to attributes of these names: `self.x.append(y)`, `self.x[key] = y`."""
+    own = {f"{function.self_name}.{name}" for name in names} if function.parameter_names[1:] else set()
+    calls = (node.func for node in function.nodes if isinstance(node, ast.Call))
+    filled = [func.value for func in calls if isinstance(func, ast.Attribute) and func.attr in FILL]
+    items = (node for node in function.nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store))
+    return any(dotted(each) in own for each in [*filled, *(item.value for item in items)])
 
 
 def _names_of_neighbours(index: Index) -> set[str]:
