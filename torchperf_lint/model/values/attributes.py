@@ -48,6 +48,8 @@ def joined(inference: ValueQuestions, cls: ClassInfo, name: str) -> Value:
                 value = value if set_elsewhere == UNKNOWN else set_elsewhere
             if value.device is Device.CPU and own_changes.registered(inference, cls, name) is not None:
                 value = value._replace(device=Device.UNKNOWN)  # as a buffer it moves with the module
+            if value.kind is Kind.MODULE and own_changes.is_sent_to_host(inference, cls, name):
+                return Value(Kind.METHOD, element=UNKNOWN, ref=name)  # it is not where the object's other parts are
             if value.kind is not Kind.UNKNOWN or value.device.on_accelerator or value.among:
                 return conventional(name, value)
     registered = own_changes.registered(inference, cls, name)

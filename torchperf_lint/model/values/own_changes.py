@@ -10,7 +10,7 @@ from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.domain.accelerator_tests import arm_on_accelerator
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, container, join, join_all
 from torchperf_lint.model.syntax.backward import names_sent_backward, reduced_and_sent_backward
-from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.model.values.devices import moved
 
 if TYPE_CHECKING:
@@ -70,6 +70,33 @@ def trained(inference: ValueQuestions, cls: ClassInfo, name: str, value: Value) 
             scalar = True if is_scalar else value.scalar
             return value._replace(kind=Kind.TENSOR, device=Device.LIKELY, scalar=scalar, because=(step,))
     return value
+
+
+def is_sent_to_host(inference: ValueQuestions, cls: ClassInfo, name: str) -> bool:
+    """Whether a method other than the constructor moves the part to the host, and does not move it back."""
+    return any(
+        _sends_to_host(inference, method, name)
+        for owner in inference.lineage(cls)
+        for method in owner.methods.values()
+        if method.name != "__init__"
+    )
+
+
+def _sends_to_host(inference: ValueQuestions, method: FunctionInfo, name: str) -> bool:
+    path = f"{method.self_name}.{name}"
+    moves = [each.call for each in method.calls_made if _moved_part(each.call) == path]
+    return bool(moves) and _is_to_host(inference, method, max(moves, key=lambda call: call.lineno))
+
+
+def _moved_part(call: ast.Call) -> str | None:
+    is_move = isinstance(call.func, ast.Attribute) and call.func.attr in (*_MOVES, "cpu")
+    return dotted(call.func.value) if is_move else None  # type: ignore[attr-defined]
+
+
+def _is_to_host(inference: ValueQuestions, method: FunctionInfo, move: ast.Call) -> bool:
+    given = [*move.args, *(each.value for each in move.keywords if each.arg == "device")]
+    places = [inference.home(method.index).frame_value(method, each) for each in given]
+    return last_name(move.func) == "cpu" or any(each.device is Device.CPU for each in places)
 
 
 def _change_in(store: AttributeStore) -> list[ast.expr] | None:
