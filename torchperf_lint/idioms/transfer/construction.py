@@ -19,6 +19,8 @@ from torchperf_lint.syntax import cst, edits, shape
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchperf_lint.idioms.transfer.hostmade import Maker
     from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import Model, Site
@@ -34,6 +36,8 @@ _SMALL = frozenset(f"torch.{name}" for name in "zeros ones empty eye rand".split
 """Factories of floats that every integer holds, their fractions apart, or of nobody knows what."""
 _RANDOM_STEPS = frozenset("uniform_ normal_ random_ exponential_ bernoulli_ log_normal_ cauchy_ geometric_".split())
 _WRAPPERS = frozenset({"torch.tril", "torch.triu"})
+_ASK_FOR_TYPES = frozenset({"isinstance", "is_tensor", "type"})
+_OPEN = (Kind.UNKNOWN, Kind.METHOD)
 
 
 class Built(NamedTuple):
@@ -196,16 +200,26 @@ def packed_by_callers(model: Model, site: Site, node: cst.BaseExpression) -> str
 
 def type_is_asked(model: Model, site: Site, node: cst.BaseExpression) -> bool:
     """Whether only some types of a name in the expression reach the site, perhaps not those that callers pass."""
+    return any(True for _ in _asked(model, site, node))
+
+
+def type_is_told_by_test(model: Model, site: Site, node: cst.BaseExpression) -> bool:
+    """Whether nothing but such a test shows what a name in the expression is."""
+    function = model.function_of(site)
+    return any(model.value_in(function, each).kind in _OPEN for each in _asked(model, site, node))
+
+
+def _asked(model: Model, site: Site, node: cst.BaseExpression) -> Iterator[ast.expr]:
+    """The arguments of the tests of types that lead to the site, and have a name of the expression."""
     names = {name.value for name in shape.names_in(node)}
     statement, function = model.statement_of(site.node), model.function_of(site)
     chosen = [part.test for part in subtree(statement) if isinstance(part, ast.IfExp)]
-    return any(
-        isinstance(part, ast.Call)
-        and last_name(part.func) in ("isinstance", "is_tensor", "type")
-        and names & {name.id for name in subtree(part.args[0]) if isinstance(name, ast.Name)}
-        for test in (*guards(statement, function), *chosen)
-        for part in subtree(test)
-    )
+    for test in (*guards(statement, function), *chosen):
+        for part in subtree(test):
+            if isinstance(part, ast.Call) and part.args and last_name(part.func) in _ASK_FOR_TYPES:
+                first = part.args[0]
+                if names & {name.id for name in subtree(first) if isinstance(name, ast.Name)}:
+                    yield first
 
 
 def _waits_before_loop(model: Model, move: Move) -> bool:

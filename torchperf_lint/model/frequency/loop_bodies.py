@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.frequency import Loop
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 
+_FACTOR = 1.5
+"""By what, or by the inverse of what, a number is multiplied at least in a search that ends after a few passes."""
+
 
 def nexts(function: FunctionInfo) -> Iterator[tuple[CallRecord, ast.expr]]:
     """The calls `next(x)` and `x.next()` in the function, each with `x`."""
@@ -68,6 +71,33 @@ def made_from(loop: Loop, counts: Callable[[ast.AST], bool], made: set[str]) -> 
                 made.update(
                     name.id for target in each.targets for name in subtree(target) if isinstance(name, ast.Name)
                 )
+
+
+def searches(loop: Loop) -> bool:
+    """Whether a loop doubles or halves what its test compares, or the distance of that: it ends after a few passes.
+
+    `while size <= most: ... size *= 2`, `while low <= high: middle = (low + high) // 2`.
+    """
+    if not isinstance(loop, ast.While) or not isinstance(loop.test, ast.Compare):
+        return False
+    compared = {each.id for each in (loop.test.left, *loop.test.comparators) if isinstance(each, ast.Name)}
+    return any(_scales(node, compared) or _halves(node, compared) for node in subtree(loop))
+
+
+def _scales(node: ast.AST, compared: set[str]) -> bool:
+    if not isinstance(node, ast.AugAssign) or not isinstance(node.op, (ast.Mult, ast.Div, ast.FloorDiv)):
+        return False
+    factor = node.value.value if isinstance(node.value, ast.Constant) else None
+    is_far_from_one = isinstance(factor, (int, float)) and (factor >= _FACTOR or 0 < factor <= 1 / _FACTOR)
+    return is_far_from_one and isinstance(node.target, ast.Name) and node.target.id in compared
+
+
+def _halves(node: ast.AST, compared: set[str]) -> bool:
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.FloorDiv, ast.Div, ast.RShift)):
+        return False
+    added = node.left if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Add) else None
+    names = {each.id for each in (added.left, added.right) if isinstance(each, ast.Name)} if added else set()
+    return len(names) > 1 and names <= compared
 
 
 def trains(record: CallRecord) -> bool:

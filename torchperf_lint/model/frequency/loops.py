@@ -26,6 +26,7 @@ from torchperf_lint.model.frequency.loop_bodies import (
     names_given,
     names_model,
     nexts,
+    searches,
     speaks_of_dataset,
     step_loop,
     trains,
@@ -88,8 +89,8 @@ class Loops:
         return info
 
     def _by_itself(self, loop: Loop, function: FunctionInfo) -> LoopInfo:
-        if isinstance(loop.body[-1], ast.Break):
-            return LoopInfo(LoopKind.OTHER, "", False)  # one pass, then it ends
+        if isinstance(loop.body[-1], ast.Break) or searches(loop):
+            return LoopInfo(LoopKind.OTHER, "", False)  # one pass, or a few, then it ends
         training = [record for record, innermost in self._training_calls(function) if innermost is loop]
         tries = not isinstance(loop, ast.While) and is_listed(loop.iter, function)
         # `for make in [resnet18, resnet50]: make()(x).sum().backward()` tries each once; it trains none.

@@ -280,7 +280,11 @@ def _from_calls(inference: ValueQuestions, function: FunctionInfo, wanted: set[s
         step = Unproven(
             records[0].call.lineno, hierarchy.says(inference, records[0], function), records[0].function.index.path
         )
-        joined = {name: _with(value, step) for name, value in joined.items()}
+        not_shown = {name for env in per_call for name, value in env.items() if value == UNKNOWN}
+        joined = {
+            name: UNKNOWN if name in not_shown and value.device is Device.CPU else _with(value, step)
+            for name, value in joined.items()
+        }
     made = next((each for each in records if _makes_an_heir(each, function)), None)
     if made is not None:
         text = f"no proof that all objects of `{function.cls.name}` are made like this"  # type: ignore[union-attr]

@@ -21,6 +21,7 @@ from torchperf_lint.idioms.transfer.construction import (
     packed_data,
     table_moved,
     type_is_asked,
+    type_is_told_by_test,
 )
 from torchperf_lint.idioms.transfer.filling import FACTORIES, Packing, filled_there
 from torchperf_lint.idioms.transfer.observations import of_host
@@ -188,7 +189,8 @@ def _describe(model: Model, packing: Packing) -> str | None:
     if value.kind is Kind.NUMPY:
         return "a NumPy array"
     is_asked = _holds_unknown(value) and type_is_asked(model, packing.site, packing.data)
-    if is_asked and not _lists_numbers(model, packing.data):
+    is_told = not is_asked and type_is_told_by_test(model, packing.site, packing.data)
+    if is_told or (is_asked and not _lists_numbers(model, packing.data)):
         return packed_by_callers(model, packing.site, packing.data)
     return packed_data(model, packing.data)
 
