@@ -340,7 +340,7 @@ def _by_syntax(inference: ValueQuestions, record: CallRecord, function: Function
     receiver = func.value if isinstance(func, ast.Attribute) else None
     if caller.cls is not None and isinstance(receiver, ast.Name) and receiver.id == caller.self_name:
         meant = inference.method(caller.cls, function.name)
-        return meant is function or (caller.cls is not function.cls and caller.cls in inference.lineage(function.cls))
+        return meant is function or hierarchy.inherits(inference, caller, function)
     if isinstance(receiver, ast.Call) and last_name(receiver.func) == "super":
         return caller.cls is not None and _inherited(inference, caller.cls, function.name) is function
     return None

@@ -75,6 +75,20 @@ def overrides(inference: ValueQuestions, function: FunctionInfo, other: Function
     return other.cls in inference.lineage(function.cls)
 
 
+def inherits(inference: ValueQuestions, caller: FunctionInfo, function: FunctionInfo) -> bool:
+    """Whether an object with the method, of a class below, runs the base's method `caller`, too.
+
+    It does not if its class overrides that one, and does not call it by `super()` or the base's name.
+    """
+    base, cls = caller.cls, function.cls
+    if base is None or cls is None or base is cls or base not in inference.lineage(cls):
+        return False
+    own = inference.method(cls, caller.name)
+    if own is None or own is caller:
+        return True
+    return any(last_name(each.call.func) == caller.name for each in own.calls_made)
+
+
 def _overridden(inference: ValueQuestions, receiver: Value, function: FunctionInfo) -> FunctionInfo | None:
     """The method of one of the receiver's classes that the function overrides."""
     classes = [each for each in receiver.among if not isinstance(each, Registry)]
