@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import effects, placing, surroundings, writes
 from torchperf_lint.idioms.sync.passes import conditions_within
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.handles import names_bound_in, names_in
+from torchperf_lint.model.handles import last_name, names_bound_in
 from torchperf_lint.syntax import edits
 from torchperf_lint.syntax.tree import subtree
 
@@ -191,17 +191,55 @@ def is_bound_before(model: Model, function: FunctionInfo, name: str, loop: ast.s
         around = place.parent
         if isinstance(around, (ast.For, ast.AsyncFor)) and place.field == "body" and name in _bound(around.target):
             return True
-        if any(isinstance(each, (ast.Assign, ast.AnnAssign)) and name in _bound(each) for each in place.before):
+        if _bind(place.before, name):
             return True
     return False
 
 
+def _bind(statements: list[ast.stmt], name: str) -> bool:
+    """Whether statements bind a name in any case: by an assignment, or in both branches of a test."""
+    return any(
+        (isinstance(each, (ast.Assign, ast.AnnAssign)) and name in _bound(each))
+        or (isinstance(each, ast.If) and _bind(each.body, name) and _bind(each.orelse, name))
+        for each in statements
+    )
+
+
 def is_asked_about(model: Model, read: HostRead, loop: ast.stmt, name: str) -> bool:
-    """Whether a condition in the loop, on the way to the read, is about the name: `t is not None`, `t.ndim == 2`."""
-    node = model.ast_of(read.site.node)
-    conditions = [] if node is None else conditions_within(model.function_of(read.site), node)
+    """Whether a condition in the loop, on the way to the read, is about the name: `t is not None`, `t.ndim == 2`.
+
+    Where it only reads elements, `t[i].item() > 0`, it asks for the same as the read.
+    """
+    node, function = model.ast_of(read.site.node), model.function_of(read.site)
+    conditions = [] if node is None else conditions_within(function, node)
     tests = [*conditions, *model.place(read.site.node).tests(loop)]
-    return any(name in names_in(each) for each in tests)
+    named = (each for test in tests for each in subtree(test) if isinstance(each, ast.Name) and each.id == name)
+    return not all(is_element_read(model, function, each) for each in named)
+
+
+def is_element_read(model: Model, function: FunctionInfo, node: ast.AST) -> bool:
+    """Whether a number is all that is taken of a tensor: `t` of `t[i, j].item()`."""
+    taken = node
+    while isinstance(parent := function.parents.get(taken), ast.Subscript) and parent.value is taken:
+        if not are_numbers(model, function, parent.slice):
+            return False
+        taken = parent
+    if taken is node:
+        return False
+    if isinstance(parent, ast.Attribute):
+        called = function.parents.get(parent)
+        return parent.attr == "item" and isinstance(called, ast.Call) and called.func is parent
+    return isinstance(parent, ast.Call) and last_name(parent.func) in ("int", "float") and taken in parent.args
+
+
+def are_numbers(model: Model, function: FunctionInfo, index: ast.expr) -> bool:
+    """Whether an index takes one element: numbers of the host, or names for nobody knows what, which is read then."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    values = [(each, model.value_in(function, each)) for each in parts]
+    return all(
+        value.kind is Kind.NUMBER or (isinstance(each, ast.Name) and value.kind is Kind.UNKNOWN)
+        for each, value in values
+    )
 
 
 def _runs_later(function: FunctionInfo, node: ast.expr) -> bool:

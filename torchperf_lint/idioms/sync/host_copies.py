@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
 from torchperf_lint.idioms import placing, surroundings, writes
 from torchperf_lint.idioms.scripting import outside_torchscript
-from torchperf_lint.idioms.sync.element_loops import is_asked_about, is_bound_before
+from torchperf_lint.idioms.sync.element_loops import (
+    are_numbers,
+    is_asked_about,
+    is_bound_before,
+    is_element_read,
+)
 from torchperf_lint.knowledge.containers import CHANGE_LISTS
 from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.handles import last_name, names_bound_in
+from torchperf_lint.model.handles import names_bound_in
 from torchperf_lint.syntax import edits
 from torchperf_lint.syntax.tree import subtree
 
@@ -35,7 +40,7 @@ def read_from_copy(model: Model, read: HostRead) -> Fix | NoFix:
     node, function = model.ast_of(read.tensor), model.function_of(read.site)
     base = node
     while isinstance(base, ast.Subscript):
-        if not _are_numbers(model, function, base.slice):
+        if not are_numbers(model, function, base.slice):
             return NoFix.FORM
         base = base.value
     if not isinstance(base, ast.Name) or base is node or _is_put_off(function, base):
@@ -54,16 +59,6 @@ def _is_put_off(function: FunctionInfo, node: ast.AST) -> bool:
     while around is not None and not isinstance(around, (ast.stmt, ast.Lambda, ast.GeneratorExp)):
         around = function.parents.get(around)
     return not isinstance(around, ast.stmt)
-
-
-def _are_numbers(model: Model, function: FunctionInfo, index: ast.expr) -> bool:
-    """Whether an index takes one element: numbers of the host, or names for nobody knows what, which is read then."""
-    parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    values = [(each, model.value_in(function, each)) for each in parts]
-    return all(
-        value.kind is Kind.NUMBER or (isinstance(each, ast.Name) and value.kind is Kind.UNKNOWN)
-        for each, value in values
-    )
 
 
 def _walk_that_binds(model: Model, read: HostRead, name: str) -> ast.For | None:
@@ -132,21 +127,7 @@ def _walked(model: Model, function: FunctionInfo, node: ast.expr) -> ast.Name | 
 def _only_reads_elements(model: Model, function: FunctionInfo, walk: ast.For, name: str) -> bool:
     """Whether the loop does nothing with its tensor but read elements: `idx[b, tag].item()`."""
     uses = [each for part in walk.body for each in subtree(part) if isinstance(each, ast.Name) and each.id == name]
-    return bool(uses) and all(_is_element_read(model, function, each) for each in uses)
-
-
-def _is_element_read(model: Model, function: FunctionInfo, node: ast.AST) -> bool:
-    taken = node
-    while isinstance(parent := function.parents.get(taken), ast.Subscript) and parent.value is taken:
-        if not _are_numbers(model, function, parent.slice):
-            return False
-        taken = parent
-    if taken is node:
-        return False
-    if isinstance(parent, ast.Attribute):
-        called = function.parents.get(parent)
-        return parent.attr == "item" and isinstance(called, ast.Call) and called.func is parent
-    return isinstance(parent, ast.Call) and last_name(parent.func) in ("int", "float") and taken in parent.args
+    return bool(uses) and all(is_element_read(model, function, each) for each in uses)
 
 
 def _is_filled(loop: _Loop, name: str) -> bool:
