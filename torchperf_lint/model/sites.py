@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.knowledge import torch_api
+from torchperf_lint.knowledge import loading, torch_api
 from torchperf_lint.knowledge.versions import Stated
 from torchperf_lint.model.asking.frequency import FrequencyModel
 from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value
@@ -84,16 +84,35 @@ class SiteModel(FrequencyModel):
         yield from self.sites(tuple(ref.rpartition(".")[2] for ref in refs), hot, is_wanted, near_device)
 
     def loaders(self) -> Iterator[Site]:
-        """Calls that build data loaders: of a library's class, or of its constructor in a class derived from it."""
+        """Calls that build data loaders: of a library's class, or of its constructor in a class derived from it.
+
+        Where that constructor leaves the options to its caller, it is the call of the class.
+        """
         yield from self.calls(*torch_api.LOADERS)
         yield from self.sites(("__init__",), False, self._builds_own_loader)
+        own = {each.name for each in self._index.classes if each.node.bases}
+        named = tuple(name for name in self._index.calls if name.endswith("Loader") or name in own)
+        yield from self.sites(named, False, lambda record: self._opened(self.callee(record)) is not None)
 
-    def loader_class(self, site: Site) -> str:
-        """The library's class, by its qualified name, of the loader that is built at a site; empty if not known."""
+    def loader_position(self, site: Site, name: str) -> int | None:
+        """The 0-based position of a loader's parameter in the call that builds it; None if it is keyword-only."""
         made = self.value(site.node.func)
+        opened = self._opened(made)
+        if opened is not None:
+            return loader_classes.maker_position(opened, name)
         cls = None if made.kind is Kind.LIBRARY else self.place(site.node).function.cls
         own = made.ref if cls is None else loader_classes.loader_class(self._inference, cls)
-        return own or ""
+        return loading.position(own or "", name)
+
+    def is_of_own_class(self, site: Site) -> bool:
+        """Whether the call builds a loader of a class of the project."""
+        return self._opened(self.value(site.node.func)) is not None
+
+    def _opened(self, made: Value) -> FunctionInfo | None:
+        """The constructor that leaves the options to its caller, if the value is such a class."""
+        if made.kind is not Kind.CLASS or made.cls is None:
+            return None
+        return loader_classes.opened_by_maker(self._inference, made.cls)
 
     def _builds_own_loader(self, record: CallRecord) -> bool:
         cls = record.function.cls

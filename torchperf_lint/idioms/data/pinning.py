@@ -9,7 +9,6 @@ from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import habits
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data.copied import written_while_copied
-from torchperf_lint.knowledge import loading
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import edits
 
@@ -56,8 +55,7 @@ def _is_plainly_unpinned(loader: ast.Call) -> bool:
 
 def argument(model: Model, site: Site) -> Given | None:
     """What the call that builds a loader says of `pin_memory`; None if that cannot be told."""
-    ref = model.loader_class(site)
-    return given(model, site.node, "pin_memory", loading.position(ref, "pin_memory"))
+    return given(model, site.node, "pin_memory", model.loader_position(site, "pin_memory"))
 
 
 def pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples) -> Fix | NoFix:
@@ -65,18 +63,17 @@ def pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples)
     torch = model.name_of("torch", site)
     asks = torch is not None
     value = f"{torch}.cuda.is_available()" if asks and not route.certain else "True"
-    ref = model.loader_class(site)
-    batch_size = given(model, site.node, "batch_size", loading.position(ref, "batch_size"))
+    batch_size = given(model, site.node, "batch_size", model.loader_position(site, "batch_size"))
     # Without batching the loader yields the dataset's own tensors, and pinning replaces them by copies.
     batched = batch_size is not None and (batch_size.absent or not _is_none(batch_size))
     files = (route.file, *samples.files)
     # Not every release can pin a sparse tensor.
     dense = not habits.names_sparse(files)
     # Older releases of torch yield a list where the collate function returned a tuple.
-    collate = given(model, site.node, "collate_fn", loading.position(ref, "collate_fn"))
+    collate = given(model, site.node, "collate_fn", model.loader_position(site, "collate_fn"))
     same_type = (collate is not None and collate.absent) or not habits.tells_tuples(files)
     safe = pinned.absent and samples.on_host is True and batched and dense and same_type and (asks or route.certain)
-    safe = safe and not written_while_copied(model, site)
+    safe = safe and not model.is_of_own_class(site) and not written_while_copied(model, site)
     title = "pin the batches, so that they are copied straight from where they lie"
     if pinned.node is not None:
         edit = edits.replace(site.tree, pinned.node, value)

@@ -6,7 +6,6 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.arguments import given
-from torchperf_lint.knowledge import loading
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import shape
 
@@ -24,7 +23,7 @@ class Workers(NamedTuple):
 
 def workers_of(model: Model, site: Site, keyword: str = "num_workers") -> Workers | None:
     """The workers of the loader that a call builds; None if it has none or the number is unknown."""
-    position = loading.position(model.loader_class(site), keyword) if keyword == "num_workers" else None
+    position = model.loader_position(site, keyword) if keyword == "num_workers" else None
     passed = given(model, site.node, keyword, position)
     if passed is None or passed.value is None or passed.value.kind is Kind.NONE:
         return None
@@ -40,7 +39,7 @@ def workers_of(model: Model, site: Site, keyword: str = "num_workers") -> Worker
 
 def none_by_default(model: Model, site: Site) -> bool:
     """Whether the loader that a call builds has no workers unless the command line sets some."""
-    passed = given(model, site.node, "num_workers", loading.position(model.loader_class(site), "num_workers"))
+    passed = given(model, site.node, "num_workers", model.loader_position(site, "num_workers"))
     if passed is None or passed.absent or passed.node is None:
         return passed is not None and passed.absent
     return passed.is_constant(0) or _option(model, passed.node) == 0
@@ -66,7 +65,7 @@ def _option(model: Model, node: cst.BaseExpression) -> int | None:
 
 def takes_every_cpu(model: Model, site: Site) -> bool:
     """Whether a loader gets as many workers as the host has CPUs: `os.cpu_count()`, directly or through a name."""
-    passed = given(model, site.node, "num_workers", loading.position(model.loader_class(site), "num_workers"))
+    passed = given(model, site.node, "num_workers", model.loader_position(site, "num_workers"))
     node = None if passed is None or passed.node is None else model.ast_of(passed.node)
     owner = model.function_of(site)
     if isinstance(node, ast.Name):

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.code import Code
     from torchperf_lint.model.syntax.index import ClassInfo, Index
 
+_MOVERS = ("to", "cuda")
 _OTHER_ACCELERATORS = ("mps", "hpu", "xla")
 _ELSEWHERE = {
     "accelerator": ("cpu", "mps", "tpu"),
@@ -389,19 +390,24 @@ class Loading:
         return self._inference.method(dataset.cls, "__iter__") is not None
 
     def _on_host(self, dataset: Value, node: ast.expr | None, function: FunctionInfo) -> bool | None:
-        if self._may_be_placed(dataset):
+        if self._may_be_placed(dataset, node is not None and _lists_new_objects(node)):
             return False
         return True if node is not None and Making(self._inference).is_on_host(node, function) else None
 
-    def _may_be_placed(self, dataset: Value) -> bool:
-        """Whether there is evidence that samples of the dataset may be on the accelerator."""
+    def _may_be_placed(self, dataset: Value, is_new: bool = False) -> bool:
+        """Whether there is evidence that samples of the dataset may be on the accelerator.
+
+        Nobody has called a method of new objects that moves them.
+        """
         if dataset.kind is Kind.CONTAINER:
-            return dataset.element is not None and self._may_be_placed(dataset.element)
+            return dataset.element is not None and self._may_be_placed(dataset.element, is_new)
         if dataset.device.on_accelerator and dataset.kind is not Kind.METHOD:
             return True  # (an unknown attribute of a module counts as being on the module's device)
-        if dataset.cls is not None and any(
-            places_on_device(owner.node) for owner in self._inference.lineage(dataset.cls)
-        ):
+        lineage = [] if dataset.cls is None else self._inference.lineage(dataset.cls)
+        methods = [
+            each for owner in lineage for name, each in owner.methods.items() if not is_new or name not in _MOVERS
+        ]
+        if any(places_on_device(each.node) for each in (methods if is_new else lineage)):
             return True
         return any(value.device.on_accelerator for value in self._made_of(dataset))
 
@@ -425,6 +431,12 @@ class Loading:
                     caller: FunctionInfo = record.function
                     return caller
         return None
+
+
+def _lists_new_objects(node: ast.expr) -> bool:
+    """Whether a list is written out whose elements calls make, none of which moves them: `[Data(x) for x in xs]`."""
+    made = [node.elt] if isinstance(node, ast.ListComp) else node.elts if isinstance(node, ast.List) else []
+    return bool(made) and all(isinstance(each, ast.Call) and last_name(each.func) not in _MOVERS for each in made)
 
 
 def _names_other_accelerator(code: Code) -> bool:

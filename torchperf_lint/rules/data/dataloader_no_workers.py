@@ -38,7 +38,7 @@ def dataloader_no_workers(model: Model) -> Iterator[Finding]:
 
 def _loaders(model: Model) -> Iterator[Finding]:
     for site in model.loaders():
-        position = loading.position(model.loader_class(site), "num_workers")
+        position = model.loader_position(site, "num_workers")
         workers = given(model, site.node, "num_workers", position)
         if workers is None or not (workers.absent or workers.is_constant(0)) or model.in_test(site):
             continue

@@ -8,7 +8,6 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data.workers import takes_every_cpu, workers_of
-from torchperf_lint.knowledge import loading
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits
 
@@ -67,7 +66,7 @@ def dataloader_oversubscribed(model: Model) -> Iterator[Finding]:
 def _share(model: Model, site: Site) -> Fix | None:
     """Divide the CPUs that this process may use among the processes on the host."""
     system = model.named("os", site)
-    passed = given(model, site.node, "num_workers", loading.position(model.loader_class(site), "num_workers"))
+    passed = given(model, site.node, "num_workers", model.loader_position(site, "num_workers"))
     if (
         system.kind is not Kind.LIBRARY
         or passed is None
