@@ -17,6 +17,32 @@ CONVERSIONS = ("ToTensor", "PILToTensor", "ToImage")
 TO_FLOAT = frozenset({"ToTensor", "ConvertImageDtype", "ToDtype", "Normalize"})
 """Return, or may return, floating-point pixels."""
 
+NORMALIZERS = frozenset({"torchvision.transforms.Normalize", "torchvision.transforms.v2.Normalize"})
+"""Objects that copy their mean and deviation to the tensor's device in each call."""
+
+NORMALIZING = frozenset(
+    {
+        "torchvision.transforms.functional.normalize",
+        "torchvision.transforms.v2.functional.normalize",
+        "torchvision.transforms.v2.functional.normalize_image",
+    }
+)
+"""The same as functions of the tensor, the mean and the deviation."""
+
+TENSORS_TO_TENSORS = frozenset(
+    f"{module}.{name}"
+    for module in ("torchvision.transforms", "torchvision.transforms.v2")
+    for name in (
+        "Normalize Resize CenterCrop RandomCrop RandomResizedCrop RandomHorizontalFlip RandomVerticalFlip RandomRotation "
+        "RandomAffine RandomPerspective RandomErasing ColorJitter Grayscale RandomGrayscale GaussianBlur Pad "
+        "ConvertImageDtype RandomInvert RandomSolarize RandomAdjustSharpness RandomAutocontrast"
+    ).split()
+)
+"""Objects that return a tensor where the given one is."""
+
+STATISTICS = ("mean", "std")
+"""The parameters of both, in this order."""
+
 PIXELWISE = frozenset({*CONVERSIONS, *TO_FLOAT, "Grayscale"})
 """Each pixel of the result depends on one pixel, and on no random number."""
 

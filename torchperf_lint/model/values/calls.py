@@ -6,7 +6,15 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because, Moved
-from torchperf_lint.knowledge import conventions, hooks, host_only, other_libraries, torch_api, torchmetrics_api
+from torchperf_lint.knowledge import (
+    conventions,
+    hooks,
+    host_only,
+    other_libraries,
+    torch_api,
+    torchmetrics_api,
+    transforms,
+)
 from torchperf_lint.model.callgraph import class_unions, registries
 from torchperf_lint.model.domain.values import NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 from torchperf_lint.model.syntax.index import last_name
@@ -27,6 +35,7 @@ from torchperf_lint.model.values.tensors import (
     is_python_data,
     key_of,
     placed,
+    tensor_from,
     tensor_method,
 )
 
@@ -87,6 +96,8 @@ def result(
         method = evaluator.inference.method(callee.cls, "__call__")
         if method is not None:
             return evaluator.inference.called(method, [callee, *arguments], keywords, starred)
+    if kind is Kind.INSTANCE and callee.ref in transforms.TENSORS_TO_TENSORS and callee.cls is None:
+        return tensor_from(arguments[:1])._replace(scalar=None, dtype=None) if _is_image(arguments) else UNKNOWN
     if kind is Kind.METRIC:
         return Value(Kind.TENSOR, callee.device, scalar=None, because=callee.because)
     if kind is Kind.METHOD:
@@ -103,6 +114,10 @@ def result(
         # Tensors have no such method.
         return UNKNOWN if host_uses.may_have_other_arrays(evaluator.frame.function.index) else Value(Kind.NUMPY)
     return _handed_on(node, arguments)
+
+
+def _is_image(arguments: list[Value]) -> bool:
+    return len(arguments) == 1 and arguments[0].holds_tensors
 
 
 def _followed(evaluator: ExpressionValues, callee: Value) -> FunctionInfo | None:

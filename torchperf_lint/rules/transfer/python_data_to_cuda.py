@@ -24,6 +24,7 @@ from torchperf_lint.idioms.transfer.construction import (
     type_is_told_by_test,
 )
 from torchperf_lint.idioms.transfer.filling import FACTORIES, Packing, filled_there
+from torchperf_lint.idioms.transfer.normalizing import normalizing
 from torchperf_lint.idioms.transfer.observations import of_host
 from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.idioms.transfer.written_numbers import written_as_number
@@ -53,7 +54,7 @@ _LEGACY = tuple(f"torch.cuda.{name}Tensor" for name in ("Float", "Long", "Double
     severity=Severity.ERROR,
     fix=Safety.SAFE,
     assumes="the value is a number of Python that the tensor's dtype can hold",
-    triggers=((".to(", ".cuda(", ".type_as(", "tensor(", "asarray(", "Tensor("),),
+    triggers=((".to(", ".cuda(", ".type_as(", "tensor(", "asarray(", "Tensor(", "torchvision"),),
     asks=("torch",),
 )
 def python_data_to_cuda(model: Model) -> Iterator[Finding]:
@@ -96,6 +97,15 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
         is_old = model.target.torch_is(_TAKES_NUMBERS_SINCE) is False
         fix = NoFix.DTYPE_UNKNOWN if is_old else without_packing(model, choice)
         yield Finding(choice.site, (*choice.because, *choice.hot_path.because), fix, fields)
+    for call in normalizing(model):
+        fields = {
+            "call": model.brief(call.site.node),
+            "takes": "packs mean and deviation on the CPU",
+            "copies": "copies them",
+            "waits": " and waits",
+            "where": call.hot_path.where,
+        }
+        yield Finding(call.site, (*call.because, *call.hot_path.because), NoFix.FORM, fields)
 
 
 def _sent(model: Model, packing: Packing) -> Fix | NoFix:

@@ -1,0 +1,74 @@
+"""torchvision's `normalize(x, mean, std)` of a tensor on the device: each call copies the mean and the deviation there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.idioms.arguments import given
+from torchperf_lint.knowledge.transforms import CONVERSIONS, NORMALIZERS, NORMALIZING, PIPELINES, SEQUENCE, STATISTICS
+from torchperf_lint.model.domain.values import Device, Kind
+from torchperf_lint.syntax import cst, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.model import HotPath, Model, Site
+
+_OBJECTS = frozenset({*NORMALIZERS, *PIPELINES, SEQUENCE})
+
+
+class Normalizing(NamedTuple):
+    """A call in every step, with the evidence that its tensor is on the device."""
+
+    site: Site
+    hot_path: HotPath
+    because: tuple[Because, ...]
+
+
+def normalizing(model: Model) -> Iterator[Normalizing]:
+    """The calls whose mean or deviation is shown to be on the host."""
+    for site in model.calls(*NORMALIZING, hot=True):
+        if _has_statistics_of_host(model, site, 1):
+            yield from _on_device(model, site)
+    for site in model.sites(tuple(model.called_names), True, lambda record: model.callee(record).ref in _OBJECTS):
+        made = model.creation(model.value(site.node.func))
+        if made is not None and any(_has_statistics_of_host(model, each, 0) for each in _normalizers(model, made)):
+            yield from _on_device(model, site)
+
+
+def _normalizers(model: Model, made: Site) -> list[Site]:
+    """The object itself, or those that a pipeline runs; none if that begins with images that are no tensors."""
+    if model.value(made.node.func).ref in NORMALIZERS:
+        return [made]
+    listed = [argument.value for argument in made.node.args]
+    if len(listed) == 1 and isinstance(listed[0], (cst.List, cst.Tuple)):
+        listed = [element.value for element in listed[0].elements]
+    steps = [model.value(each) for each in listed]
+    if any((value.ref or "").rpartition(".")[2] in CONVERSIONS for value in steps):
+        return []
+    found = [model.creation(value) for value in steps if value.ref in NORMALIZERS]
+    return [each for each in found if each is not None]
+
+
+def _on_device(model: Model, site: Site) -> Iterator[Normalizing]:
+    image = shape.argument(site.node, "tensor", 0)
+    because = model.on_device(image) if isinstance(image, cst.BaseExpression) else None
+    hot_path = None if because is None else model.hot_path(site)
+    if hot_path is not None:
+        yield Normalizing(site, hot_path, because or ())
+
+
+def _has_statistics_of_host(model: Model, site: Site, place: int) -> bool:
+    return any(_is_of_host(model, site, name, place + i) for i, name in enumerate(STATISTICS))
+
+
+def _is_of_host(model: Model, site: Site, name: str, place: int) -> bool:
+    """Whether a statistic is shown to be numbers, an array or a tensor of the host."""
+    argument = given(model, site.node, name, place)
+    value = None if argument is None else argument.value
+    while value is not None and value.kind is Kind.CONTAINER:
+        value = value.element
+    if value is None:
+        return False
+    return value.kind in (Kind.NUMBER, Kind.NUMPY) or (value.kind is Kind.TENSOR and value.device is Device.CPU)
