@@ -10,10 +10,15 @@ from torchperf_lint.knowledge.containers import FILL
 from torchperf_lint.knowledge.distributions_api import SAMPLE
 from torchperf_lint.model.domain.frequency import Frequency
 from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.handles import names_in
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
     from torchperf_lint.model import HotPath, Model, Site
+    from torchperf_lint.model.handles import FunctionInfo
+
+_MOST_CALLS = 4
+"""Calls between a search and the function that reads: longer chains are not followed."""
 
 
 def is_action(model: Model, site: Site, tensor: cst.BaseExpression, hot_path: HotPath) -> bool:
@@ -26,6 +31,39 @@ def is_action(model: Model, site: Site, tensor: cst.BaseExpression, hot_path: Ho
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in SAMPLE:
         return False
     return model.value_in(model.function_of(site), node.func.value).kind is not Kind.MODULE
+
+
+def is_asked_by_search(model: Model, site: Site) -> bool:
+    """Whether a search on the host, such as SciPy's, asks for the value: an objective returns it, once per call."""
+    node, inner = site.node, model.parent(site.node)
+    while inner is not None and not isinstance(inner, cst.BaseStatement):
+        if isinstance(inner, (cst.ListComp, cst.DictComp, cst.SetComp, cst.GeneratorExp, cst.Lambda)):
+            return False
+        inner = model.parent(inner)
+    return _is_given_to_search(model, model.function_of(site), model.statement_of(node), _MOST_CALLS)
+
+
+def _is_given_to_search(model: Model, function: FunctionInfo, statement: ast.stmt, calls: int) -> bool:
+    if calls == 0 or model.place_of(statement).loops() or not _is_returned(function, statement):
+        return False
+    contract = model.contract(function)
+    if contract is not None:
+        return bool(contract.arrays)
+    callers = model.callers(function)
+    return bool(callers) and all(
+        _is_given_to_search(model.home(each.function), each.function, each.statement, calls - 1) for each in callers
+    )
+
+
+def _is_returned(function: FunctionInfo, statement: ast.stmt) -> bool:
+    """Whether the statement returns its value, or binds it to a name that is returned."""
+    if isinstance(statement, ast.Return):
+        return True
+    if not isinstance(statement, ast.Assign):
+        return False
+    bound = {name for target in statement.targets for name in names_in(target)}
+    returned = (each.value for each in function.statements if isinstance(each, ast.Return) and each.value is not None)
+    return any(not bound.isdisjoint(names_in(each)) for each in returned)
 
 
 def goes_to(model: Model, node: cst.CSTNode) -> NoFix:

@@ -18,6 +18,7 @@ class Contract(NamedTuple):
     numbers: frozenset[str] = frozenset(
         {"batch_idx", "dataloader_idx", "optimizer_idx", "batch_index", "batch_nb", "step", "epoch", "idx", "i"}
     )
+    arrays: frozenset[str] = frozenset()  # parameters that get NumPy arrays
     origin: Origin | None = None
     row: int | None = None  # of the call that passes the function to the framework, and that call's file
     path: str | None = None

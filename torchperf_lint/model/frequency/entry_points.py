@@ -41,6 +41,7 @@ _CALLBACK_TAKERS = (
     *hooks.EVENT_TAKERS,
     *hooks.FUNCTION_KEYWORDS,
     *hooks.FORWARD_HOOK_REGISTRARS,
+    *hooks.MINIMIZERS,
 )
 
 

@@ -190,6 +190,8 @@ def _by_contract(
 ) -> Value:
     if default is not None and not (isinstance(default, ast.Constant) and default.value is None):
         return value
+    if value.kind is Kind.UNKNOWN and name in contract.arrays:
+        return Value(Kind.NUMPY)
     if value.kind is Kind.UNKNOWN and name in contract.numbers:
         return NUMBER
     is_tensor = name in contract.tensors or (contract.all_tensors and not conventions.DESCRIPTIONS.search(name))

@@ -12,7 +12,7 @@ from torchperf_lint.idioms.metrics.host_metrics import feeds_host_metric
 from torchperf_lint.idioms.sync.brought_back import was_on_host
 from torchperf_lint.idioms.sync.coalesced import is_one_read
 from torchperf_lint.idioms.sync.collected import collected_on_device
-from torchperf_lint.idioms.sync.destinations import is_action
+from torchperf_lint.idioms.sync.destinations import is_action, is_asked_by_search
 from torchperf_lint.idioms.sync.given import is_given_to_forward
 from torchperf_lint.idioms.sync.helpers import helper_reads, stands_in_reader
 from torchperf_lint.idioms.sync.hosttables import hot_fillings
@@ -72,6 +72,8 @@ def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
         if not is_avoidable and _must_be_on_host(model, site, hot_path):
             continue
         if is_action(model, site, copied, hot_path) or is_given_to_forward(model, copied):
+            continue
+        if not is_avoidable and is_asked_by_search(model, site):
             continue
         if any(owns(model, site) for owns in _OTHER_MATTERS):
             continue

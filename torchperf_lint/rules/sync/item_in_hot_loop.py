@@ -11,7 +11,7 @@ from torchperf_lint.idioms.sync.ahead import read_ahead_or
 from torchperf_lint.idioms.sync.bound import bound_name, bounds_where_given, read_where_needed
 from torchperf_lint.idioms.sync.coalesced import coalesced_fixes
 from torchperf_lint.idioms.sync.counters import is_host_counter
-from torchperf_lint.idioms.sync.destinations import is_action
+from torchperf_lint.idioms.sync.destinations import is_action, is_asked_by_search
 from torchperf_lint.idioms.sync.displayed_items import items_of_display
 from torchperf_lint.idioms.sync.reads import FINITE_CHECKS, Sink, hot_reads
 from torchperf_lint.idioms.sync.side_by_side import read_side_by_side
@@ -42,6 +42,8 @@ def item_in_hot_loop(model: Model) -> Iterator[Finding]:
         if read.site.start in told:
             continue  # TPL106 reports it
         if read.role not in (Sink.OTHER, Sink.CONDITION) or is_action(model, read.site, read.tensor, read.hot_path):
+            continue
+        if is_asked_by_search(model, read.site):
             continue
         fix, name = read_ahead_or(model, read, NoFix.NEEDED_IN_THE_STEP), bound_name(read)
         if isinstance(fix, NoFix):
