@@ -221,7 +221,7 @@ MINIMIZERS = _words(
     "minimize fmin fmin_bfgs fmin_cg fmin_l_bfgs_b fmin_ncg fmin_powell fmin_slsqp fmin_tnc basinhopping least_squares "
     "differential_evolution dual_annealing shgo root fsolve"
 )
-"""Functions of `scipy.optimize` that call their first argument, `fun` or `func`, once for each point of their search."""
+"""Functions of `scipy.optimize` that call their first argument, `fun` or `func`, for each point of their search."""
 
 FORWARD_HOOK_REGISTRARS = _words(
     "register_forward_hook register_forward_pre_hook register_full_backward_hook register_backward_hook "

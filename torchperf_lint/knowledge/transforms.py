@@ -33,9 +33,9 @@ TENSORS_TO_TENSORS = frozenset(
     f"{module}.{name}"
     for module in ("torchvision.transforms", "torchvision.transforms.v2")
     for name in (
-        "Normalize Resize CenterCrop RandomCrop RandomResizedCrop RandomHorizontalFlip RandomVerticalFlip RandomRotation "
-        "RandomAffine RandomPerspective RandomErasing ColorJitter Grayscale RandomGrayscale GaussianBlur Pad "
-        "ConvertImageDtype RandomInvert RandomSolarize RandomAdjustSharpness RandomAutocontrast"
+        "Normalize Resize CenterCrop RandomCrop RandomResizedCrop RandomHorizontalFlip RandomVerticalFlip "
+        "RandomRotation RandomAffine RandomPerspective RandomErasing ColorJitter Grayscale RandomGrayscale "
+        "GaussianBlur Pad ConvertImageDtype RandomInvert RandomSolarize RandomAdjustSharpness RandomAutocontrast"
     ).split()
 )
 """Objects that return a tensor where the given one is."""

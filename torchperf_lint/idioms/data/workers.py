@@ -1,4 +1,4 @@
-"""The number of a loader's worker processes, if the file shows it."""
+"""How the file uses a loader: the number of its worker processes, and whether it takes one batch alone."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.handles import last_name
 from torchperf_lint.syntax import shape
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.handles import FunctionInfo
     from torchperf_lint.syntax import cst
 
 
@@ -43,6 +46,30 @@ def none_by_default(model: Model, site: Site) -> bool:
     if passed is None or passed.absent or passed.node is None:
         return passed is not None and passed.absent
     return passed.is_constant(0) or _option(model, passed.node) == 0
+
+
+def only_first_batch(model: Model, site: Site) -> bool:
+    """Whether nothing but `next(iter(loader))` reads the loader that the call makes, once in the same function."""
+    function, call = model.function_of(site), model.ast_of(site.node)
+    holder = None if call is None else function.parents.get(call)
+    reads: list[ast.expr | None] = [call]
+    if isinstance(holder, ast.Assign):
+        target = holder.targets[0]
+        if len(holder.targets) > 1 or not isinstance(target, ast.Name) or not model.bound_once(function, target.id):
+            return False
+        named = [each for each in subtree(function.node) if isinstance(each, ast.Name) and each.id == target.id]
+        reads = [each for each in named if each is not target]
+    return bool(reads) and all(each is not None and _takes_first(model, function, each) for each in reads)
+
+
+def _takes_first(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    made = function.parents.get(node)
+    taken = None if made is None else function.parents.get(made)
+    names = [last_name(each.func) if isinstance(each, ast.Call) else None for each in (made, taken)]
+    around: ast.AST | None = taken
+    while around is not None and not isinstance(around, ast.stmt):
+        around = function.parents.get(around)
+    return names == ["iter", "next"] and isinstance(around, ast.stmt) and not model.place_of(around).loops()
 
 
 def _option(model: Model, node: cst.BaseExpression) -> int | None:

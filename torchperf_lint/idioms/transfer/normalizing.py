@@ -1,4 +1,4 @@
-"""torchvision's `normalize(x, mean, std)` of a tensor on the device: each call copies the mean and the deviation there."""
+"""torchvision's `normalize(x, mean, std)` of a tensor on the device: each call copies mean and deviation there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def normalizing(model: Model) -> Iterator[Normalizing]:
     for site in model.calls(*NORMALIZING, hot=True):
         if _has_statistics_of_host(model, site, 1):
             yield from _on_device(model, site)
-    for site in model.sites(tuple(model.called_names), True, lambda record: model.callee(record).ref in _OBJECTS):
+    names = tuple(model.called_names) if model.code.speaks_of("torchvision") else ()
+    for site in model.sites(names, True, lambda record: model.callee(record).ref in _OBJECTS):
         made = model.creation(model.value(site.node.func))
         if made is not None and any(_has_statistics_of_host(model, each, 0) for each in _normalizers(model, made)):
             yield from _on_device(model, site)

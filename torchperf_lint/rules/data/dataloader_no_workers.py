@@ -8,6 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
 from torchperf_lint.idioms import habits
 from torchperf_lint.idioms.arguments import given
+from torchperf_lint.idioms.data.workers import only_first_batch
 from torchperf_lint.knowledge import loading
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import edits
@@ -41,6 +42,8 @@ def _loaders(model: Model) -> Iterator[Finding]:
         position = model.loader_position(site, "num_workers")
         workers = given(model, site.node, "num_workers", position)
         if workers is None or not (workers.absent or workers.is_constant(0)) or model.in_test(site):
+            continue
+        if only_first_batch(model, site):
             continue
         samples = model.loader_samples(site)
         # Workers do not speed up data in memory, repeat an unsharded stream, and cannot return device tensors.

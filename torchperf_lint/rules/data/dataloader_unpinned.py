@@ -8,7 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, Loss, NoFix, Safety, Severity
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data.pinning import argument, pin
-from torchperf_lint.idioms.data.workers import none_by_default
+from torchperf_lint.idioms.data.workers import none_by_default, only_first_batch
 from torchperf_lint.knowledge import loading
 from torchperf_lint.syntax import edits
 
@@ -37,6 +37,8 @@ def dataloader_unpinned(model: Model) -> Iterator[Finding]:
     for site in model.loaders():
         pinned = argument(model, site)
         if pinned is None or not (pinned.absent or pinned.is_constant(False)) or model.in_test(site):
+            continue
+        if only_first_batch(model, site):
             continue
         samples = model.loader_samples(site)
         route = None if samples.on_host is False or samples.no_tensors else model.loader_route(site)
