@@ -10,13 +10,14 @@ from torchperf_lint.engine.findings import Fix, NoFix, Safety
 from torchperf_lint.idioms import evaluating, surroundings
 from torchperf_lint.idioms.layout import has_own_elements, is_written_through
 from torchperf_lint.idioms.scripting import may_be_scripted
+from torchperf_lint.idioms.sync.counted import counted_before, counted_on_host
 from torchperf_lint.idioms.sync.host_numbers import is_host_number
 from torchperf_lint.idioms.sync.host_truths import is_host_mask
 from torchperf_lint.idioms.sync.indexing import Use
 from torchperf_lint.idioms.sync.places import may_be_number
 from torchperf_lint.idioms.sync.sizes import is_length
 from torchperf_lint.idioms.transfer import pinned_copies
-from torchperf_lint.idioms.transfer.construction import built_on_host, counts_alike, is_pure
+from torchperf_lint.idioms.transfer.construction import is_pure
 from torchperf_lint.idioms.transfer.uploads import makes_on_device
 from torchperf_lint.idioms.written_helpers import SENT, defined
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
@@ -89,7 +90,7 @@ def _sent(model: Model, indexed: Indexed, subscript: cst.Subscript, on_host: lis
             return None
         sent = f"{SENT.name}({places}, {edits.text_of(tree, owner)}.device)"
         changed.append(edits.replace(tree, node, sent))
-    together = edits.together(*changed)
+    together = edits.together(*dict.fromkeys(changed))
     has_arrays = any(model.value(node).kind is Kind.NUMPY for node in on_host)
     assumes = _ASSUMES_ARRAYS if has_arrays else _ASSUMES_SENT
     # In a traced graph the device would be a constant.
@@ -160,7 +161,7 @@ def _made_there(
     changed = [_counted_there(model, indexed, node, owner) for node in on_host]
     if None in changed:
         return NoFix.FORM
-    together = edits.together(*changed)
+    together = edits.together(*dict.fromkeys(changed))  # one statement may count several
     # In a traced graph the device would be a constant.
     grade = Safety.UNSAFE if model.may_be_traced else again
     return NoFix.NO_ROOM if together is None else Fix("make the indices on the device", grade, together)
@@ -172,9 +173,14 @@ def _counted_there(
     """`torch.arange(n, device=x.device)` for `torch.arange(n)`, and for `range(n)` where n is a length."""
     tree = indexed.site.tree
     device = f"device={edits.text_of(tree, owner)}.device"
-    built = built_on_host(model, node)
-    if built is not None:
-        return edits.add_argument(tree, built.call, device) if counts_alike(model, built) else None
+    if isinstance(node, cst.Name):
+        name = model.ast_of(node)
+        if not isinstance(name, ast.Name) or not isinstance(owner, cst.Name) or _takes_a_number(indexed):
+            return None  # through places of the device, a number is copied as well
+        return counted_before(model, indexed.function, name, owner.value)
+    root = counted_on_host(model, node)
+    if root is not None:
+        return edits.add_argument(tree, root, device)
     torch, meaning = model.name_of("torch", indexed.site), model.ast_of(node)
     counted = meaning.args if isinstance(meaning, ast.Call) and len(meaning.args) == 1 else []
     if torch is None or not isinstance(node, cst.Call) or model.value(node).ref != "range":

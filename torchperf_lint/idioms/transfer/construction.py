@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Because, Edit, NoFix, Safety
-from torchperf_lint.idioms import evaluating, surroundings, writes
-from torchperf_lint.idioms.aliases import memory_of
+from torchperf_lint.engine.findings import Because, Safety
+from torchperf_lint.idioms import evaluating, surroundings
 from torchperf_lint.idioms.arguments import passed
 from torchperf_lint.idioms.caches import guards, runs_in_every_step
 from torchperf_lint.idioms.transfer.hostmade import PLAIN_KEYWORDS, HostMade, gives_size, packed_kind, packs_host_data
@@ -15,7 +14,7 @@ from torchperf_lint.idioms.transfer.tables import is_table
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.domain.values import Device, Kind
 from torchperf_lint.model.handles import last_name
-from torchperf_lint.syntax import cst, edits, shape
+from torchperf_lint.syntax import cst, shape
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -24,16 +23,15 @@ if TYPE_CHECKING:
     from torchperf_lint.idioms.transfer.hostmade import Maker
     from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.syntax.site import StatementTree
 
 _EXACT_STEPS = frozenset(
     "view reshape unsqueeze squeeze flatten unflatten t transpose permute contiguous clone repeat tile flip roll tril "
     "triu view_as reshape_as zero_ detach".split()
 ) | frozenset(torch_api.DTYPE_METHODS)
-_ALIASING_STEPS = frozenset("expand expand_as broadcast_to".split())
-_ASK_LAYOUT = frozenset("view as_strided stride is_contiguous data_ptr storage untyped_storage".split())
+ALIASING_STEPS = frozenset("expand expand_as broadcast_to".split())
 _SMALL = frozenset(f"torch.{name}" for name in "zeros ones empty eye rand".split())
 """Factories of floats that every integer holds, their fractions apart, or of nobody knows what."""
+_SMALL_AND_WHOLE = frozenset(f"torch.{name}" for name in "zeros ones eye".split())
 _RANDOM_STEPS = frozenset("uniform_ normal_ random_ exponential_ bernoulli_ log_normal_ cauchy_ geometric_".split())
 _WRAPPERS = frozenset({"torch.tril", "torch.triu"})
 _ASK_FOR_TYPES = frozenset({"isinstance", "is_tensor", "type"})
@@ -47,17 +45,20 @@ class Built(NamedTuple):
     ref: str
     exact: bool
     bare: bool  # no operation between the call and the place where the tensor is used
+    sized: bool = False  # `torch.LongTensor(b, n)`, whose numbers are sizes
 
     @property
     def packs(self) -> bool:
         """Whether it packs Python data."""
-        return self.ref in torch_api.HOST_DATA_FACTORIES or self.ref in torch_api.LEGACY_FACTORIES
+        return not self.sized and (self.ref in torch_api.HOST_DATA_FACTORIES or self.ref in torch_api.LEGACY_FACTORIES)
 
 
 def built_on_host(model: Model, node: cst.BaseExpression, exact: bool = True, bare: bool = True) -> Built | None:
     """The factory call at the root of `torch.zeros(n).float()`; None for anything but such a chain."""
-    if isinstance(node, cst.Subscript) and all(map(_is_whole, node.slice)):
+    if isinstance(node, cst.Subscript) and all(map(is_whole, node.slice)):
         return built_on_host(model, node.value, exact, False)
+    if isinstance(node, cst.BinaryOperation):
+        return _reckoned_on_host(model, node, exact)
     if not isinstance(node, cst.Call):
         return None
     called = model.value(node.func)
@@ -65,11 +66,8 @@ def built_on_host(model: Model, node: cst.BaseExpression, exact: bool = True, ba
         ref = called.ref or ""
         if ref in _WRAPPERS and node.args and node.args[0].keyword is None and not node.args[0].star:
             return built_on_host(model, node.args[0].value, exact, False)
-        if ref in FILLABLE and _packs_one(node):
-            return Built(node, ref, exact, bare)
-        if ref not in torch_api.FACTORIES or model.value(node).device is not Device.CPU or not _is_plain(node):
-            return None
-        return Built(node, ref, exact, bare)
+        made = made_of(model, node)
+        return None if made is None else made._replace(exact=exact, bare=bare)
     name, inner = shape.method_name(node), shape.receiver(node)
     if inner is None or name is None or any(argument.star or argument.keyword is not None for argument in node.args):
         return None
@@ -77,17 +75,64 @@ def built_on_host(model: Model, node: cst.BaseExpression, exact: bool = True, ba
         return built_on_host(model, inner, False, False)
     if name in ("to", "type"):
         same = len(node.args) == 1 and model.value(node.args[0].value).kind is Kind.DTYPE
-        exact = exact and not _may_wrap(model, inner, model.value(node.args[0].value).dtype)
+        exact = exact and not may_wrap(model, inner, model.value(node.args[0].value).dtype)
         return built_on_host(model, inner, exact, False) if same else None
     if name == "fill_":
         same = len(node.args) == 1 and model.value(node.args[0].value).kind is Kind.NUMBER
+        if same and isinstance(inner, cst.Call) and _is_sized(model, inner):
+            return Built(inner, model.value(inner.func).ref or "", exact, False, sized=True)
+        return built_on_host(model, inner, exact, False) if same else None
+    if name == "fill_diagonal_":
+        same = len(node.args) == 1 and model.value(node.args[0].value).kind is Kind.NUMBER
         return built_on_host(model, inner, exact, False) if same else None
     if name in _EXACT_STEPS:
-        exact = exact and not _may_wrap(model, inner, torch_api.DTYPE_METHODS.get(name, "bool"))
+        exact = exact and not may_wrap(model, inner, torch_api.DTYPE_METHODS.get(name, "bool"))
         return built_on_host(model, inner, exact, False)
-    if name in _ALIASING_STEPS or name in _RANDOM_STEPS:
+    if name in ALIASING_STEPS or name in _RANDOM_STEPS:
         return built_on_host(model, inner, False, False)
     return None
+
+
+def made_of(model: Model, call: cst.Call) -> Built | None:
+    """A factory that is called with nothing that binds the tensor to the host."""
+    ref = model.value(call.func).ref or ""
+    if ref in FILLABLE and (_packs_one(call) or _repeats_one(call)):
+        return Built(call, ref, True, True)
+    if ref not in torch_api.FACTORIES or model.value(call).device is not Device.CPU or not _is_plain(call):
+        return None
+    return Built(call, ref, True, True)
+
+
+def _is_sized(model: Model, call: cst.Call) -> bool:
+    """`torch.LongTensor(b, n)`, which makes a tensor of these sizes, filled with anything."""
+    given = [each.value for each in call.args if not each.star and each.keyword is None]
+    is_one = len(given) == 1 and model.value(given[0]).kind is Kind.NUMBER
+    is_whole = len(given) == len(call.args) and (len(given) > 1 or is_one)
+    return is_whole and model.value(call.func).kind is Kind.LIBRARY and model.value(call.func).ref in FILLABLE
+
+
+def _reckoned_on_host(model: Model, node: cst.BinaryOperation, exact: bool) -> Built | None:
+    """`torch.arange(n) + 1`, of integers, or of zeros and ones with a small number, so that no device rounds."""
+    inner = counts_on(model, node)
+    built = None if inner is None else built_on_host(model, inner, exact, False)
+    if inner is None or built is None or built.packs or built.sized:
+        return None
+    number = node.right if inner is node.left else node.left
+    is_whole = (model.value(inner).dtype or "").startswith("int")
+    is_small = isinstance(inner, cst.Call) and inner is built.call and built.ref in _SMALL_AND_WHOLE
+    return built if is_whole or (is_small and _is_byte(model, number)) else None
+
+
+def counts_on(model: Model, node: cst.BinaryOperation) -> cst.BaseExpression | None:
+    """The tensor of a sum, difference or product with an integer of Python."""
+    if not isinstance(node.operator, (cst.Add, cst.Subtract, cst.Multiply)):
+        return None
+    tensors = [each for each in (node.left, node.right) if model.value(each).is_tensor]
+    if len(tensors) != 1:
+        return None
+    number = model.value(node.right if tensors[0] is node.left else node.left)
+    is_whole = number.kind is Kind.NUMBER and (number.dtype == "int" or type(number.constant) is int)
+    return tensors[0] if is_whole else None
 
 
 def counts_alike(model: Model, built: Built) -> bool:
@@ -98,7 +143,7 @@ def counts_alike(model: Model, built: Built) -> bool:
     return counts_up or (model.value(built.call).dtype or "").startswith(("int", "uint"))
 
 
-def _may_wrap(model: Model, node: cst.BaseExpression, dtype: str | None) -> bool:
+def may_wrap(model: Model, node: cst.BaseExpression, dtype: str | None) -> bool:
     """Whether a cast of floats to this dtype gives integers that may not hold them, as the CPU and CUDA do differently.
 
     An unknown dtype may be one of integers.
@@ -108,10 +153,15 @@ def _may_wrap(model: Model, node: cst.BaseExpression, dtype: str | None) -> bool
         return False
     while isinstance(node, (cst.Call, cst.Subscript)):
         inner = node.value if isinstance(node, cst.Subscript) else shape.receiver(node)
+        is_drawn = isinstance(node, cst.Call) and shape.method_name(node) == "fill_diagonal_"
+        if is_drawn and not _is_byte(model, node.args[0].value):  # type: ignore[union-attr]
+            return True
         fills = isinstance(node, cst.Call) and shape.method_name(node) == "fill_"
         if inner is None or model.value(inner).kind is not Kind.TENSOR or fills:
             break
         node = inner
+    if isinstance(node, cst.BinaryOperation):
+        return True
     ref = (model.value(node.func).ref or "") if isinstance(node, cst.Call) else ""
     if not isinstance(node, cst.Call) or ref in _SMALL or (made is None and ref == "torch.arange"):
         return False
@@ -133,7 +183,7 @@ def _is_byte(model: Model, node: cst.BaseExpression) -> bool:
     return isinstance(constant, (int, float)) and 0 <= constant <= _LARGEST_BYTE
 
 
-def _is_whole(element: cst.SubscriptElement) -> bool:
+def is_whole(element: cst.SubscriptElement) -> bool:
     """Whether a part of a subscript keeps all elements: `:`, `None` or `...`."""
     part = element.slice
     if isinstance(part, cst.Slice):
@@ -147,6 +197,19 @@ def _packs_one(call: cst.Call) -> bool:
     data = call.args[0].value if len(call.args) == 1 and not call.args[0].star and not call.args[0].keyword else None
     one = data.elements if isinstance(data, cst.List) and len(data.elements) == 1 else ()
     return any(isinstance(each, cst.Element) and not isinstance(each.value, (cst.List, cst.Tuple)) for each in one)
+
+
+def _repeats_one(call: cst.Call) -> bool:
+    """`torch.IntTensor([v] * n)`."""
+    data = call.args[0].value if len(call.args) == 1 and not call.args[0].star and not call.args[0].keyword else None
+    if not isinstance(data, cst.BinaryOperation) or not isinstance(data.operator, cst.Multiply):
+        return False
+    return any(
+        isinstance(each, cst.List)
+        and len(each.elements) == 1
+        and not isinstance(each.elements[0].value, (cst.List, cst.Tuple))
+        for each in (data.left, data.right)
+    )
 
 
 def _asks_type(node: cst.BaseExpression) -> bool:
@@ -265,74 +328,6 @@ def _is_plain(call: cst.Call) -> bool:
     )
 
 
-def build_there(model: Model, move: Move, built: Built) -> tuple[tuple[Edit, ...], Safety] | NoFix:
-    """Give the factory the move's device and delete the move, with the best grade that these edits alone allow."""
-    tree = move.site.tree
-    place = device_text(model, move)
-    if place is None:
-        return NoFix.DEVICE_NOT_AT_HAND
-    if not move.plain:
-        return NoFix.FORM
-    if _shares_rows(move.moved) and _needs_own_rows(model, move):
-        return NoFix.USED_OTHERWISE
-    if not tree.lossless or in_format_string(model, move.site.node):
-        return NoFix.NO_ROOM
-    text, grade = place
-    cast_to = move.device if move.like else move.dtype
-    if cast_to is not None and _may_wrap(model, move.moved, model.value(cast_to).dtype):
-        grade = grade.at_worst(Safety.UNSAFE)
-    dtype, rest = _dtype(model, move, built), ""
-    arguments, own = f"device={text}", _own_dtype(built)
-    if dtype is not None:
-        takes_it = built.ref in _TAKES_ANY_DTYPE or _packs_exact_number(model, built)
-        into_factory = built.bare and takes_it and shape.argument(built.call, "dtype") is None
-        if into_factory:
-            arguments, own = f"{arguments}, dtype={dtype}", None
-        else:
-            rest = f".to({dtype})"
-    if own is not None:
-        torch = model.name_of("torch", move.site)
-        if torch is None:
-            return NoFix.NO_ROOM
-        arguments = f"dtype={torch}.{own}, {arguments}"
-    added = edits.add_argument(tree, built.call, arguments)
-    dropped = _drop_call(tree, move, rest)
-    if added is None or dropped is None:
-        return NoFix.NO_ROOM
-    return (*added, dropped), grade
-
-
-def _shares_rows(node: cst.BaseExpression) -> bool:
-    """Whether rows of a chain's result are one in memory (`expand`), until the move gives each its own."""
-    while isinstance(node, (cst.Call, cst.Subscript)):
-        if isinstance(node, cst.Call) and shape.method_name(node) in _ALIASING_STEPS:
-            return True
-        inner = node.value if isinstance(node, cst.Subscript) else shape.receiver(node)
-        if inner is None:
-            return False
-        node = inner
-    return False
-
-
-def _needs_own_rows(model: Model, move: Move) -> bool:
-    """Whether the function writes to what is moved, or asks for its layout."""
-    function, moved = model.function_of(move.site), model.ast_of(move.call)
-    written = [each for each, _ in (*writes.written_in(function), *writes.handed_to_writers(model, function))]
-    asked = [each.value for each in function.nodes if isinstance(each, ast.Attribute) and each.attr in _ASK_LAYOUT]
-    return any(
-        shared is moved for each in (*written, *asked) for shared in memory_of(model, function, each, on_device=True)
-    )
-
-
-def _own_dtype(built: Built) -> str | None:
-    """The dtype of a typed constructor, if `torch.full`, or `torch.ones` for `True`, does not take it of itself."""
-    dtype, data = FILLABLE.get(built.ref), built.call.args[0].value if built.packs and built.call.args else None
-    number = data.elements[0].value if isinstance(data, cst.List) and data.elements else None
-    number = number.expression if isinstance(number, cst.UnaryOperation) else number
-    is_default = isinstance(number, cst.Float) or shape.is_literal(number, "True") or shape.is_literal(number, "False")
-    return None if dtype == FILLABLE["torch.Tensor"] and is_default else dtype
-
-
 FILLABLE = {
     "torch.FloatTensor": "float32",
     "torch.DoubleTensor": "float64",
@@ -342,29 +337,13 @@ FILLABLE = {
 }
 """Typed constructors, and the dtype with which `torch.full` gives the same tensor of one number."""
 
-_TAKES_ANY_DTYPE = frozenset({"torch.zeros", "torch.ones", "torch.empty"})
 _LARGEST_BYTE = 127
-
-
-def _packs_exact_number(model: Model, built: Built) -> bool:
-    """Whether it packs a number literal that every dtype represents, so that it need not pass through its own."""
-    node = built.call.args[0].value if built.packs and len(built.call.args) == 1 else None
-    if isinstance(node, cst.List) and len(node.elements) == 1:
-        node = node.elements[0].value
-    return node is not None and fits_every_dtype(model, node)
 
 
 def fits_every_dtype(model: Model, node: cst.BaseExpression) -> bool:
     """Whether it is a literal that all dtypes hold, but for the half that those of integers cut off."""
     number = model.value(node).constant if isinstance(node, (cst.Integer, cst.Float)) else None
     return isinstance(number, (int, float)) and 0 <= number <= _LARGEST_BYTE and (2 * number) % 1 == 0
-
-
-def _dtype(model: Model, move: Move, built: Built) -> str | None:
-    if move.like:
-        assert move.device is not None
-        return f"{model.text(move.device)}.dtype"
-    return None if move.dtype is None else model.text(move.dtype)
 
 
 def device_text(model: Model, move: Move) -> tuple[str, Safety] | None:
@@ -428,11 +407,3 @@ def in_format_string(model: Model, node: cst.CSTNode) -> bool:
             return True
         parent = model.parent(parent)
     return False
-
-
-def _drop_call(tree: StatementTree, move: Move, rest: str) -> Edit | None:
-    """Replace `.to(...)` after its receiver by `rest`."""
-    start = tree.outer_span(move.moved)[1]
-    end = tree.span(move.site.node)[1]
-    text = tree.source.utf8[start:end]
-    return None if b"#" in text else Edit(start, end, rest.encode())

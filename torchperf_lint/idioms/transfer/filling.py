@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import HotPath, Model, Site
+    from torchperf_lint.model.handles import FunctionInfo
 
 FACTORIES = ("torch.tensor", "torch.as_tensor", "torch.asarray")
 _DATA_ARGUMENT = "data"
@@ -118,18 +120,31 @@ def _repeated(model: Model, packing: Packing, data: cst.BinaryOperation) -> _Fil
     if not isinstance(listed, cst.List):
         return _Filled(data, ())
     inner, meaning = _filled(model, packing, listed), model.ast_of(times)
-    if inner is None or len(inner.sizes) != 1 or meaning is None or times.lpar or data.lpar:
+    if inner is None or len(inner.sizes) != 1 or meaning is None or data.lpar:
         return None
     if isinstance(times, cst.Integer):
         size = times.evaluated_value * int(inner.sizes[0])
         return _Filled(inner.number, (str(size),)) if size else None
-    # Of a list that is empty, the tensor has the dtype that is asked for.
-    is_one = len(listed.elements) == 1 and _asks_for_dtype(model, packing)
+    is_one = len(listed.elements) == 1 and _has_dtype_when_empty(model, packing, inner.number)
     if not is_one or not _stands_for_all(model, packing, inner.number):
         return None
-    if not is_length(model, model.function_of(packing.site), meaning):
+    if not _is_count(model, model.function_of(packing.site), meaning):
         return None
     return _Filled(inner.number, (edits.text_of(packing.site.tree, times),))
+
+
+def _has_dtype_when_empty(model: Model, packing: Packing, number: cst.BaseExpression) -> bool:
+    """Whether a list without elements gives the dtype of the number: one that is asked for, or that of floats."""
+    if model.value(packing.call.func).ref in FILLABLE or _asks_for_dtype(model, packing):
+        return True
+    return not packing.is_new_tensor and shape.argument(packing.call, "dtype") is None and _is_float(model, number)
+
+
+def _is_count(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether a number is a length, or a sum or product of such: never below zero."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
+        return _is_count(model, function, node.left) and _is_count(model, function, node.right)
+    return is_length(model, function, node)
 
 
 def _stands_for_all(model: Model, packing: Packing, number: cst.BaseExpression) -> bool:

@@ -8,8 +8,8 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.transfer import pinned_copies
+from torchperf_lint.idioms.transfer.built_there import build_there
 from torchperf_lint.idioms.transfer.construction import (
-    build_there,
     built_on_host,
     counts_alike,
     made_here,
@@ -84,4 +84,4 @@ def _build_there(model: Model, move: Move, built: Built) -> Fix | NoFix:
 
 def _same_everywhere(model: Model, built: Built) -> bool:
     """Whether every device fills the tensor with the same values: nothing random, nothing rounded."""
-    return built.ref in _SAME_EVERYWHERE or counts_alike(model, built)
+    return built.sized or built.ref in _SAME_EVERYWHERE or counts_alike(model, built)

@@ -10,9 +10,9 @@ from torchperf_lint.engine.findings import Finding, NoFix, Safety, Severity, Unp
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.sync.numpywork import comes_from_numpy
 from torchperf_lint.idioms.transfer import pinned_copies, uploads
+from torchperf_lint.idioms.transfer.built_there import build_there
 from torchperf_lint.idioms.transfer.choices import choices_of_host, without_packing
 from torchperf_lint.idioms.transfer.construction import (
-    build_there,
     built_on_host,
     made_here,
     makers_on_host,
