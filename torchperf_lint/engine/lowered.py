@@ -29,6 +29,7 @@ class Lowered(NamedTuple):
     at_most: Severity
     because: Because
     behind: int | None = None
+    option: str = ""  # the one that is off by default
 
 
 def lowered(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Lowered | None:
@@ -58,7 +59,7 @@ def _reasons(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Iterator[Low
         yield drained
     unset = off_by_default(way)
     if unset is not None:
-        yield Lowered(Severity.WARNING, unset)
+        yield Lowered(Severity.WARNING, unset.because, option=unset.name)
     if hot_path.evaluates:
         row = hot_path.because[-1] if hot_path.because else Because(here.statement.lineno, "")
         infers = hot_path.frequency is Frequency.INFERENCE_LOOP

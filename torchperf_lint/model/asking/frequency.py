@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.flows import Handing
     from torchperf_lint.model.domain.frequency import HotPath, Loop, LoopInfo
     from torchperf_lint.model.domain.interfaces import FrequencyQuestions
-    from torchperf_lint.model.frequency.settings import Stored
+    from torchperf_lint.model.frequency.settings import Constructions, Stored
     from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
 
 
@@ -47,9 +47,13 @@ class FrequencyModel(ValueModel):
         guarded = node is not None and self._frequency.guarded_in_expression(statement, node)
         return guarded or self._frequency.sampled_on_the_way(statement)
 
-    def stored_by_default(self, cls: ClassInfo, name: str) -> Stored | None:
-        """What the class's constructor stores as `self.name`, and which of its parameters nobody gives a value."""
-        return settings.stored_by_default(self._inference, cls, name)
+    def stored_by_constructor(self, cls: ClassInfo, name: str) -> Stored | None:
+        """What a constructor of the class stores as `self.name`; None if something else may set it."""
+        return settings.stored_by_constructor(self._inference, cls, name)
+
+    def constructions(self, init: FunctionInfo) -> Constructions | None:
+        """The calls that run the constructor; None if objects may be made in ways that are not known."""
+        return settings.constructions_below(self._inference, init)
 
     def hot_bindings(self, function: FunctionInfo, name: str) -> list[ast.expr]:
         """The expressions that the function's plain assignments bind the name to in every step."""

@@ -6,9 +6,9 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model import bounds
+from torchperf_lint.model.callgraph import constructors
 from torchperf_lint.model.frequency import path_conditions
 from torchperf_lint.model.frequency.path_conditions import OUTERMOST, Scope
-from torchperf_lint.model.syntax.arguments import given_for
 from torchperf_lint.model.syntax.index import last_name
 
 if TYPE_CHECKING:
@@ -30,11 +30,17 @@ class Asked(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """An expression that a constructor stores, and the defaults of its parameters that nothing gives another value."""
+    """The expressions that a constructor stores as an attribute, each with its statement, in the order of the file."""
 
-    expression: ast.expr
     init: FunctionInfo
-    left: dict[str, ast.Constant]
+    stores: tuple[tuple[ast.stmt, ast.expr], ...]
+
+
+class Constructions(NamedTuple):
+    """The calls that run a constructor, also from constructors below; `is_open` if a table, say, may make objects."""
+
+    records: tuple[CallRecord, ...]
+    is_open: bool
 
 
 def asked_of_object(function: FunctionInfo, asked: Iterable[Formula]) -> frozenset[Asked]:
@@ -97,54 +103,64 @@ def only_literal(inference: ValueQuestions, cls: ClassInfo, name: str, made: Cal
     return first if is_same else None
 
 
-def stored_by_default(inference: ValueQuestions, cls: ClassInfo, name: str) -> Stored | None:
-    """What the constructor stores as `self.name`, and which of its parameters no object of the project is given.
-
-    None if something else may store it, or if objects may be made in ways that are not known.
-    """
-    init = cls.methods.get("__init__")
-    stores = [store for each in inference.lineage(cls) for store in each.attributes.get(name, ())]
-    if init is None or len(stores) != 1 or stores[0].function is not init or any(map(_sets_any, cls.methods.values())):
+def stored_by_constructor(inference: ValueQuestions, cls: ClassInfo, name: str) -> Stored | None:
+    """What a constructor of the class, its own or one above, stores as `self.name`; None if something else may set it."""
+    lineage = inference.lineage(cls)
+    stores = [store for each in lineage for store in each.attributes.get(name, ())]
+    init = stores[0].function if stores else None
+    if init is None or init.name != "__init__" or any(store.function is not init for store in stores):
         return None
-    records = _all_constructions(inference, init)
-    own = (last_name(each.call.func) for method in cls.methods.values() for each in method.calls_made)
-    if records is None or not _OWN_CLASS.isdisjoint(own):
+    made = constructions_below(inference, init)
+    below = () if init.cls is None else constructors.heirs_of(inference, init.cls)
+    family = [*lineage, *(each for each in below if each not in lineage)]
+    if made is None or any(each.attributes.get(name) for each in below if each is not init.cls):
         return None
-    files = dict.fromkeys([cls.index, *(each.function.index for each in records)])
-    stored = next(filter(None, (_stored(each, stores[0].target) for each in init.statements)), None)
-    if stored is None or any(_is_set_elsewhere(index, name, init, inference.lineage(cls)) for index in files):
+    if any(map(_sets_any, (method for each in family for method in each.methods.values()))):
         return None
-    left = {
-        parameter: default
-        for parameter, default in init.defaults.items()
-        if isinstance(default, ast.Constant)
-        and init.bound_names.count(parameter) == 1
-        and all(_gives_the_same(init, each, parameter, default) for each in records)
-    }
-    return Stored(stored, init, left)
+    files = dict.fromkeys([*(each.index for each in family), *(each.function.index for each in made.records)])
+    if any(_is_set_elsewhere(index, name, init, lineage) for index in files):
+        return None
+    targets = [store.target for store in stores]
+    stored = [
+        (statement, value)
+        for statement in init.statements
+        for target in targets
+        if (value := _stored(statement, target)) is not None
+    ]
+    return Stored(init, tuple(stored)) if len(stored) == len(targets) else None
 
 
-def _gives_the_same(init: FunctionInfo, record: CallRecord, parameter: str, default: ast.Constant) -> bool:
-    given = given_for(init, record.call, parameter)
-    return given is not None and ast.dump(given) == ast.dump(default)
+def constructions_below(inference: ValueQuestions, init: FunctionInfo) -> Constructions | None:
+    """The calls that run the constructor; None if objects may be made in ways that are not known."""
+    cls, program = init.cls, inference.program
+    if cls is None:
+        return None
+    family = [cls, *constructors.heirs_of(inference, cls)]
+    own = (last_name(each.call.func) for one in family for method in one.methods.values() for each in method.calls_made)
+    beyond = [] if program is None else program.calls_elsewhere(init, bounds.MOST_CALLERS)
+    if beyond is None or any(each.node.decorator_list for each in family) or not _OWN_CLASS.isdisjoint(own):
+        return None
+    made = [each for each in family if inference.method(each, init.name) is init]
+    records = [*beyond, *constructors.calls_by_heirs(inference, init)]
+    for each in made:
+        others = () if program is None or each is cls else program.calling_class(each)
+        records += (record for index in (each.index, *(it.index for it in others)) for record in index.calls_named(each.name))
+    passing = () if program is None else (file.index for each in made for file in program.files_passing(each))
+    is_open = any(_is_value(each.name, index) for each in made for index in (each.index, *passing))
+    return Constructions(tuple(dict.fromkeys(records)), is_open)
 
 
 def constructions(inference: ValueQuestions, init: FunctionInfo) -> list[CallRecord]:
     """The calls that make objects of the constructor's class; none if these may also be made otherwise."""
-    return _all_constructions(inference, init) or []
-
-
-def _all_constructions(inference: ValueQuestions, init: FunctionInfo) -> list[CallRecord] | None:
-    """The same; None if objects may also be made otherwise."""
     cls, program = init.cls, inference.program
     assert cls is not None
     if program is not None and program.heirs(cls):
-        return None
+        return []
     files = [init.index, *(() if program is None else (file.index for file in program.files_passing(cls)))]
     if cls.node.decorator_list or any(_is_value(cls.name, index) for index in files):
-        return None
+        return []
     beyond = [] if program is None else program.calls_elsewhere(init, bounds.MOST_CALLERS)
-    return None if beyond is None else [*init.index.calls_named(cls.name), *beyond]
+    return [] if beyond is None else [*init.index.calls_named(cls.name), *beyond]
 
 
 def _is_value(name: str, index: Index) -> bool:

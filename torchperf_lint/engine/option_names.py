@@ -1,0 +1,158 @@
+"""Options by their names: fields of settings with their literal defaults, and whether code nearby sets another value."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.names import last_name
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
+
+
+class Declared(NamedTuple):
+    """A field in the body of a class, and the class; `default` is the literal."""
+
+    cls: ClassInfo
+    default: ast.expr
+
+
+def literal_of(node: ast.expr) -> ast.Constant | None:
+    """The literal that an expression is: a constant, or a negative number."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        number = node.operand.value
+        return ast.Constant(-number) if isinstance(number, (int, float)) else None
+    return node if isinstance(node, ast.Constant) else None
+
+
+def declared(model: Model, cls: ClassInfo, name: str) -> Declared | None:
+    """The field of settings that a class or one above it declares: `smooth: bool = False`, `= field(default=False)`.
+
+    None if a method sets it, or if it is no literal.
+    """
+    lineage = model.lineage(cls)
+    stores = [(each, store) for each in lineage for store in each.attributes.get(name, ())]
+    if not stores or any(store.function.name != "<module>" and store.target not in _fields(each) for each, store in stores):
+        return None
+    owner = stores[0][0]
+    default = next((value for target, value in _fields(owner).items() if last_name(target) == name), None)
+    return None if default is None or literal_of(default) is None else Declared(owner, default)
+
+
+def _fields(cls: ClassInfo) -> dict[ast.expr, ast.expr]:
+    """The annotated fields in the body of a class, each with its default, which a call may wrap."""
+    found: dict[ast.expr, ast.expr] = {}
+    for each in cls.node.body:
+        if isinstance(each, ast.AnnAssign) and each.value is not None:
+            found[each.target] = _unwrapped(each.value)
+    return found
+
+
+def _unwrapped(value: ast.expr) -> ast.expr:
+    """The default in `field(default=False)`, `Field(4, ge=1)`, `Default(False)`."""
+    if not isinstance(value, ast.Call):
+        return value
+    named = next((each.value for each in value.keywords if each.arg == "default"), None)
+    return named if named is not None else value.args[0] if value.args else value
+
+
+def looked_up(node: ast.Call) -> tuple[ast.expr, str, ast.expr] | None:
+    """The object, the name and the default of `getattr(config, "pooling", "first")`."""
+    if last_name(node.func) != "getattr" or len(node.args) != 3 or node.keywords:
+        return None
+    owner, name, default = node.args
+    is_named = isinstance(name, ast.Constant) and isinstance(name.value, str)
+    return (owner, name.value, default) if is_named and literal_of(default) is not None else None  # type: ignore[union-attr]
+
+
+def handed_on(model: Model, function: FunctionInfo, given: ast.expr, name: str, default: ast.Constant) -> bool:
+    """Whether a call hands on an option of settings that are not known, which has this name or falls back on the default:
+    `smooth=config.smooth`, `smooth=config.smooths if config is not None else False`.
+    """
+    if isinstance(given, ast.Name):
+        bound = None if given.id in function.parameter_names else model.only_binding(function, given.id)
+        return bound is not None and handed_on(model, function, bound, name, default)
+    if isinstance(given, ast.IfExp):
+        arms = given.body, given.orelse
+        return any(_is_same(each, default) for each in arms) and any(_is_setting(model, function, each) for each in arms)
+    return _is_setting(model, function, given) and isinstance(given, ast.Attribute) and given.attr == name
+
+
+def _is_setting(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether it is an attribute of an object of which nothing is known, not of the method's own."""
+    if not isinstance(node, ast.Attribute) or (isinstance(node.value, ast.Name) and node.value.id == function.self_name):
+        return False
+    owner = model.value_in(function, node.value)
+    return owner.kind is Kind.UNKNOWN or (owner.kind is Kind.METHOD and model.value_in(function, node).kind is Kind.UNKNOWN)
+
+
+def _is_same(node: ast.expr, default: ast.Constant) -> bool:
+    literal = literal_of(node)
+    return literal is not None and literal.value == default.value and type(literal.value) is type(default.value)
+
+
+def named_otherwise(model: Model, name: str, default: ast.Constant) -> bool:
+    """Whether the file, one that imports it or one that it imports gives something of that name another value.
+
+    What hands on something of the same name gives no other one.
+    """
+    return any(
+        not _is_same(given, default) and not _has_name(given, name)
+        for near in model.with_neighbours
+        for given in near.remember("given by name", lambda near=near: _given_by_name(near)).get(name, ())  # type: ignore[misc]
+    )
+
+
+def _has_name(given: ast.expr, name: str) -> bool:
+    if isinstance(given, ast.Call):
+        return any(isinstance(each, ast.Constant) and each.value == name for each in given.args) or bool(
+            isinstance(given.func, ast.Name) and given.args and _has_name(given.args[0], name)
+        )
+    if isinstance(given, ast.Subscript):
+        return isinstance(given.slice, ast.Constant) and given.slice.value == name
+    return last_name(given) == name or (
+        isinstance(given, ast.IfExp) and (_has_name(given.body, name) or _has_name(given.orelse, name))
+    )
+
+
+def _given_by_name(model: Model) -> dict[str, list[ast.expr]]:
+    """What the file gives by name: arguments, attributes, entries of dicts, fields and parameters."""
+    found: dict[str, list[ast.expr]] = {}
+    for name, value in _named(model.top):
+        if name:
+            found.setdefault(name, []).append(value)
+    for function in model.functions:
+        for name, default in function.defaults.items():
+            found.setdefault(name, []).append(default)
+    return found
+
+
+def _named(top: FunctionInfo) -> Iterator[tuple[str, ast.expr]]:
+    for node in top.nodes:
+        if isinstance(node, ast.keyword):
+            yield node.arg or "", node.value
+        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                yield from ((each, node.value) for each in _attributes(target))
+        elif isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    yield key.value, value
+        elif isinstance(node, ast.Call) and last_name(node.func) == "setattr" and len(node.args) == 3:
+            if isinstance(node.args[1], ast.Constant) and isinstance(node.args[1].value, str):
+                yield node.args[1].value, node.args[2]
+
+
+def _attributes(target: ast.expr) -> Iterator[str]:
+    """The names of the attributes and entries that a target sets."""
+    for each in subtree(target):
+        if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store):
+            yield each.attr
+        elif isinstance(each, ast.Subscript) and isinstance(each.slice, ast.Constant) and isinstance(each.ctx, ast.Store):
+            yield str(each.slice.value)

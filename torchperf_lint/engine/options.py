@@ -1,0 +1,392 @@
+"""What expressions are by default: options of calls and of objects that nothing in the project sets."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torchperf_lint.engine.option_names import declared, handed_on, literal_of, looked_up, named_otherwise
+from torchperf_lint.engine.queue_events import runs_its_body
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.arguments import given_for
+from torchperf_lint.model.syntax.names import last_name
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo, Place
+
+MOST_STEPS = 6
+"""Names and attributes that are followed from a test to the literal which decides it."""
+
+_MOST_CALLS = 20
+"""Calls of one function that are looked at."""
+
+_FARTHEST = 20
+"""Only so many blocks around a place, and statements before it in each, are searched for tests."""
+
+_CALLED_BY_OTHERS = frozenset({"__init__", "__call__", "forward"})
+"""Functions that calls reach without their names."""
+
+_ASKS = (ast.Compare, ast.BoolOp, ast.UnaryOp)
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: lambda left, right: left == right,
+    ast.NotEq: lambda left, right: left != right,
+    ast.Is: lambda left, right: left is right,
+    ast.IsNot: lambda left, right: left is not right,
+    ast.Lt: lambda left, right: left < right,
+    ast.LtE: lambda left, right: left <= right,
+    ast.Gt: lambda left, right: left > right,
+    ast.GtE: lambda left, right: left >= right,
+}
+
+
+SOMETHING = object()
+"""The value of what is not None, and of which nothing else is known."""
+
+
+class Option(NamedTuple):
+    """What an expression is if nobody sets it; `default` is the literal where it stands, None for a bare literal."""
+
+    value: object
+    name: str = ""
+    default: ast.expr | None = None
+    path: str = ""
+
+
+class Spot(NamedTuple):
+    """A function in its file's model, and what is known of its parameters."""
+
+    model: Model
+    function: FunctionInfo
+    known: Mapping[str, Option] = {}
+
+
+def truth(spot: Spot, test: ast.expr, steps: int) -> Option | None:
+    """What the test is by default; None if that is open."""
+    if steps <= 0:
+        return None
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = truth(spot, test.operand, steps)
+        return None if inner is None else inner._replace(value=not inner.value)
+    if isinstance(test, ast.BoolOp):
+        decisive = isinstance(test.op, ast.Or)
+        parts = [truth(spot, each, steps) for each in test.values]
+        deciding = next((each for each in parts if each is not None and bool(each.value) is decisive), None)
+        return deciding if deciding is not None or None in parts else parts[-1]
+    if isinstance(test, ast.Compare):
+        return _compared(spot, test, steps) if len(test.ops) == 1 else None
+    return _option(spot, test, steps)
+
+
+def _compared(spot: Spot, test: ast.Compare, steps: int) -> Option | None:
+    compare = _COMPARE.get(type(test.ops[0]))
+    left, right = (_option(spot, each, steps) for each in (test.left, test.comparators[0]))
+    if compare is None or left is None or right is None:
+        return None
+    if SOMETHING in (left.value, right.value) and not isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+        return None
+    named = left if left.default is not None else right
+    try:
+        return named._replace(value=compare(left.value, right.value))
+    except TypeError:
+        return None
+
+
+def _option(spot: Spot, node: ast.expr, steps: int) -> Option | None:
+    """What an expression is by default: a literal, or what calls, constructors and settings make of one."""
+    literal = _literal(node)
+    if literal is not None or steps <= 0:
+        return literal
+    if isinstance(node, ast.Name):
+        return _named(spot, node, steps)
+    if isinstance(node, ast.Attribute):
+        is_own = isinstance(node.value, ast.Name) and node.value.id == spot.function.self_name
+        return _attribute(spot, spot.function.cls, node.attr, steps - 1) if is_own else _field(spot, node, steps - 1)
+    if isinstance(node, ast.Call):
+        return _looked_up(spot, node, steps - 1) or _answer(spot, node, steps - 1)
+    if isinstance(node, ast.IfExp):
+        asked = truth(spot, node.test, steps - 1)
+        chosen = None if asked is None else _option(spot, node.body if asked.value else node.orelse, steps - 1)
+        return None if asked is None or chosen is None else _because_of(asked, chosen)
+    if isinstance(node, ast.Lambda):
+        return Option(SOMETHING)
+    return truth(spot, node, steps - 1) if isinstance(node, _ASKS) else None
+
+
+def _because_of(asked: Option, chosen: Option) -> Option:
+    """What a test chose; the default that decides it is the test's."""
+    return chosen if asked.default is None else asked._replace(value=chosen.value)
+
+
+def _named(spot: Spot, node: ast.Name, steps: int) -> Option | None:
+    if node.id in spot.known:
+        return spot.known[node.id]
+    if node.id in spot.function.parameter_names:
+        return _parameter(spot, node.id, steps)
+    bound = spot.model.only_binding(spot.function, node.id)
+    if bound is not None:
+        return _option(spot, bound, steps - 1)
+    is_function = any(
+        isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name == node.id
+        for each in spot.function.statements
+    )
+    return Option(SOMETHING) if is_function and spot.function.bound_names.count(node.id) == 1 else None
+
+
+def _literal(node: ast.expr) -> Option | None:
+    value = literal_of(node)
+    return None if value is None else Option(value.value)
+
+
+def _parameter(spot: Spot, name: str, steps: int) -> Option | None:
+    """What all calls that are found give a parameter by default; without any, its own default.
+
+    A default None says nothing without calls: what the function is made for may be given there.
+    """
+    function = spot.function
+    return spot.model.remember(("option", function, name, steps), lambda: _given_by_calls(spot, name, steps))
+
+
+def _given_by_calls(spot: Spot, name: str, steps: int) -> Option | None:
+    function, default = spot.function, spot.function.defaults.get(name)
+    if function.bound_names.count(name) != 1 or _is_rebound(function, name):
+        return None
+    literal = None if default is None else literal_of(default)
+    own = None if literal is None else Option(literal.value, name, default, function.path)
+    if function.name == "__init__":
+        return _given_by_constructions(spot, name, own, steps)
+    applied = _applied(spot.model, function)
+    records = applied or spot.model.possible_callers(function)
+    if len(records) > _MOST_CALLS:
+        return None
+    if not applied and (function.name in _CALLED_BY_OTHERS or _is_handed_over(spot.model, function)):
+        return None
+    found: list[Option] = []
+    for record in records:
+        given = _applied_to(function, record.call, name) if applied else given_for(function, record.call, name)
+        if given is not None and record.function is function and _goes_on(given, name, own):
+            continue
+        option = None if given is None else own if given is default else _given(spot, record, given, name, own, steps)
+        if option is None or (found and option.value != found[0].value):
+            return None
+        found.append(option)
+    if not found:
+        is_open = own is None or own.value is None or not runs_its_body(function)  # a decorator may keep it in a table
+        return None if is_open else own
+    return next((each for each in found if each.default is not None), found[0])
+
+
+def _given(
+    spot: Spot, record: CallRecord, given: ast.expr, name: str, own: Option | None, steps: int
+) -> Option | None:
+    """What a call gives for an option by default; the option's own default where it hands on settings' of its name."""
+    there = Spot(spot.model.home(record.function), record.function)
+    option = _option(there, given, steps - 1)
+    if own is None or own.default is None or option is not None:
+        return own if option is not None and own is not None and _is_alike(option, own) else option
+    literal = literal_of(own.default)
+    stored = _stored_alone(there, given)
+    if stored is not None:
+        there, given = stored
+    if literal is None or literal.value is None or not handed_on(there.model, there.function, given, name, literal):
+        return None
+    return None if any(named_otherwise(each, name, literal) for each in (spot.model, there.model)) else own
+
+
+def _is_alike(option: Option, own: Option) -> bool:
+    """Whether a call writes the default itself."""
+    return option.default is None and type(option.value) is type(own.value) and option.value == own.value
+
+
+def _stored_alone(spot: Spot, node: ast.expr) -> tuple[Spot, ast.expr] | None:
+    """What the constructor stores as an attribute of the method's own object, if it is the only one."""
+    cls = spot.function.cls
+    if cls is None or not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+        return None
+    if node.value.id != spot.function.self_name:
+        return None
+    stored = spot.model.home(cls).stored_by_constructor(cls, node.attr)
+    if stored is None or len(stored.stores) != 1:
+        return None
+    return Spot(spot.model.home(stored.init), stored.init), stored.stores[0][1]
+
+
+def _given_by_constructions(spot: Spot, name: str, own: Option | None, steps: int) -> Option | None:
+    """What all calls that run a constructor give a parameter by default; without any, its own default.
+
+    Settings may be spread, and a table of classes may call it: then nothing nearby may give anything of the name
+    another value.
+    """
+    init = spot.function
+    made = spot.model.constructions(init)
+    if own is None or own.default is None or made is None or len(made.records) > _MOST_CALLS:
+        return None
+    is_open, found = made.is_open, own
+    for record in made.records:
+        given = _constructed_with(init, record.call, name)
+        if given is None:
+            is_open = True
+            continue
+        option = own if given is own.default else _given(spot, record, given, name, own, steps)
+        if option is None or option.value != own.value:
+            return None
+        found = option if option.default is not None else found
+    literal = literal_of(own.default)
+    if is_open and (literal is None or literal.value is None or named_otherwise(spot.model, name, literal)):
+        return None
+    return found
+
+
+def _constructed_with(init: FunctionInfo, call: ast.Call, name: str) -> ast.expr | None:
+    """What a call gives for a constructor's parameter, by any name of the class; None if it spreads arguments."""
+    named = next((each.value for each in call.keywords if each.arg == name), None)
+    if named is not None:
+        return named
+    arguments = init.arguments
+    if arguments is None or any(isinstance(each, ast.Starred) for each in call.args):
+        return None
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    by_class = isinstance(call.func, ast.Attribute) and call.func.attr == "__init__" and not _is_super(call.func.value)
+    names = names if by_class else names[1:]
+    if name in names and names.index(name) < len(call.args):
+        return call.args[names.index(name)]
+    return None if any(each.arg is None for each in call.keywords) else init.defaults.get(name)
+
+
+def _is_super(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) == "super"
+
+
+def _applied(model: Model, function: FunctionInfo) -> list[CallRecord]:
+    """The calls around that run the `forward(ctx, ...)` of an autograd function: `Sparsemax.apply(x, k)`.
+
+    Empty where `Sparsemax.apply` is a value, too, which may be called by any name.
+    """
+    if function.name != "forward" or function.cls is None or "ctx" not in function.parameter_names[:2]:
+        return []
+    records = [
+        each
+        for near in model.with_neighbours
+        for each in near.calls_named("apply")
+        if isinstance(each.call.func, ast.Attribute) and last_name(each.call.func.value) == function.cls.name
+    ]
+    called = [each.call.func for each in records]
+    taken = (
+        node
+        for near in model.with_neighbours
+        for where in near.functions
+        for node in where.nodes
+        if isinstance(node, ast.Attribute) and node.attr == "apply" and last_name(node.value) == function.cls.name
+    )
+    return [] if any(node not in called for node in taken) else records
+
+
+def _applied_to(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | None:
+    """What such a call gives for a parameter; None if it spreads arguments."""
+    if call.keywords or any(isinstance(each, ast.Starred) for each in call.args):
+        return None
+    names = function.parameter_names
+    place = names.index(name) - names.index("ctx") - 1
+    return call.args[place] if 0 <= place < len(call.args) else function.defaults.get(name)
+
+
+def _is_rebound(function: FunctionInfo, name: str) -> bool:
+    """Whether a function within it, or a pattern, may set the name."""
+    return any(
+        (isinstance(each, ast.Nonlocal) and name in each.names)
+        or (isinstance(each, (ast.MatchAs, ast.MatchStar)) and each.name == name)
+        or (isinstance(each, ast.MatchMapping) and each.rest == name)
+        for each in subtree(function.node)
+    )
+
+
+def _goes_on(given: ast.expr, name: str, own: Option | None) -> bool:
+    """Whether a function that calls itself hands on what it was given; with None nothing is reckoned."""
+    names = [each.id for each in subtree(given) if isinstance(each, ast.Name)]
+    return name in names and (isinstance(given, ast.Name) or (own is not None and own.value is None))
+
+
+def _is_handed_over(model: Model, function: FunctionInfo) -> bool:
+    """Whether a framework calls the function, or another one that gets it as an argument."""
+    return model.contract(function) is not None or bool(model.given_away(function))
+
+
+def _answer(spot: Spot, call: ast.Call, steps: int) -> Option | None:
+    """What a function of the project with one parameter says of an option: `exists(mask)`."""
+    asked = spot.model.value_in(spot.function, call.func).function
+    if asked is None or len(asked.parameter_names) != 1 or len(call.args) != 1 or call.keywords:
+        return None
+    answer = asked.body[0] if len(asked.body) == 1 else None
+    option = _option(spot, call.args[0], steps) if isinstance(answer, ast.Return) and answer.value else None
+    if option is None or not isinstance(answer, ast.Return) or answer.value is None:
+        return None
+    known = {asked.parameter_names[0]: option}
+    return truth(Spot(spot.model.home(asked), asked, known), answer.value, steps)
+
+
+def _looked_up(spot: Spot, call: ast.Call, steps: int) -> Option | None:
+    """`getattr(config, "pooling", "first")`: what the settings have by default, or else what the call says."""
+    asked = looked_up(call)
+    if asked is None:
+        return None
+    owner, name, default = asked
+    if isinstance(owner, ast.Name) and owner.id == spot.function.self_name:
+        return None
+    field = _field(spot, ast.Attribute(owner, name, ast.Load()), steps)
+    literal = literal_of(default)
+    if field is not None or literal is None or literal.value is None or named_otherwise(spot.model, name, literal):
+        return field
+    return Option(literal.value, name, default, spot.model.path)
+
+
+def _field(spot: Spot, node: ast.Attribute, steps: int) -> Option | None:
+    """What an object of settings has by default: a field of its class that nothing nearby gives another value."""
+    owner = spot.model.value_in(spot.function, node.value)
+    if owner.cls is None or owner.among or owner.kind is Kind.CLASS:
+        return None
+    home = spot.model.home(owner.cls)
+    field = declared(home, owner.cls, node.attr)
+    if field is None:
+        return _attribute(spot, owner.cls, node.attr, steps)
+    literal = literal_of(field.default)
+    around = dict.fromkeys([spot.model, home, home.home(field.cls)])
+    if literal is None or any(named_otherwise(each, node.attr, literal) for each in around):
+        return None
+    return Option(literal.value, node.attr, field.default, field.cls.path)
+
+
+def _attribute(spot: Spot, cls: ClassInfo | None, name: str, steps: int) -> Option | None:
+    """What the constructor of an object's class stores there by default."""
+    stored = None if cls is None else spot.model.home(cls).stored_by_constructor(cls, name)
+    if stored is None:
+        return None
+    there = Spot(spot.model.home(stored.init), stored.init)
+    found: Option | None = None
+    for statement, expression in stored.stores:
+        option = _option(there, expression, steps)
+        if len(stored.stores) > 1:
+            for test, wanted in tests(there.model.place_of(statement)):
+                asked = truth(there, test, steps)
+                if asked is None:
+                    return None
+                if bool(asked.value) is not wanted:
+                    option = found
+                    break
+                option = None if option is None else _because_of(asked, option)
+        found = option
+    return None if found is None or found.default is None else found
+
+
+def tests(place: Place) -> Iterator[tuple[ast.expr, bool]]:
+    """The tests between the beginning of the function and a place, and what each of them has to be."""
+    for each in itertools.islice(place.outwards(), _FARTHEST):
+        for earlier in each.before[-_FARTHEST:]:
+            if isinstance(earlier, ast.If) and not earlier.orelse and isinstance(earlier.body[-1], _LEAVES):
+                yield earlier.test, False
+        if isinstance(each.parent, ast.If) and each.field in ("body", "orelse"):
+            yield each.parent.test, each.field == "body"
