@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.engine.options import MOST_STEPS, Option, Spot, tests, truth
+from torchperf_lint.engine.options import CALLED_BY_OTHERS, MOST_STEPS, Option, Spot, tests, truth
 
 if TYPE_CHECKING:
     import ast
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _MOST_CALLS = 3
 """Calls that are followed upwards from one beside the way."""
+
+_TRAINS = frozenset({"train", "training", "fit", "learn", "finetune"})
+"""Words in the names of options that ask whether to train."""
 
 _MOST_CALLERS = 10
 """Calls of one function that are looked at."""
@@ -38,9 +41,31 @@ def off_by_default(way: Sequence[Link]) -> Off | None:
         below = link.model.place_of(link.statement).function
         option = _keeping(link.model, below, link.statement) or _unmade(link.model, below)
         if option is not None and option.default is not None:
-            text = f"this does not run with the default of `{option.name}`, and no call that was found sets another"
-            return Off(option.name, Because(option.default.lineno, text, option.path))
-    return None
+            return _off(option, option.default)
+    last = way[-1] if way else None
+    option = None if last is None or below is None else _above(last.model, below, _MOST_CALLS)
+    return None if option is None or option.default is None else _off(option, option.default)
+
+
+def _off(option: Option, default: ast.expr) -> Off:
+    text = f"this does not run with the default of `{option.name}`, and no call that was found sets another"
+    return Off(option.name, Because(default.lineno, text, option.path))
+
+
+def _above(model: Model, function: FunctionInfo, calls: int) -> Option | None:
+    """The option whose default keeps all callers of a function with a loop of its own from calling it.
+
+    Not one that asks whether to train: who trains sets it.
+    """
+    home = model.home(function)
+    by_others = function.name in CALLED_BY_OTHERS or home.contract(function) is not None
+    callers = () if by_others or calls == 0 else home.callers(function)
+    found = [
+        _keeping(home.home(each.function), each.function, each.statement) or _above(home, each.function, calls - 1)
+        for each in callers[:_MOST_CALLERS]
+    ]
+    is_off = 0 < len(callers) <= _MOST_CALLERS and None not in found
+    return found[0] if is_off and found[0] is not None and _TRAINS.isdisjoint(found[0].name.split("_")) else None
 
 
 def _is_alone(link: Link, below: FunctionInfo) -> bool:

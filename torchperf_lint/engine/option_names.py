@@ -89,7 +89,20 @@ def _is_setting(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     if not isinstance(node, ast.Attribute) or (isinstance(node.value, ast.Name) and node.value.id == function.self_name):
         return False
     owner = model.value_in(function, node.value)
-    return owner.kind is Kind.UNKNOWN or (owner.kind is Kind.METHOD and model.value_in(function, node).kind is Kind.UNKNOWN)
+    return owner.kind in (Kind.UNKNOWN, Kind.METHOD) and owner.function is None and owner.cls is None
+
+
+def handed_on_by_all(model: Model, name: str, default: ast.Constant) -> bool:
+    """Whether calls nearby give an argument of that name, and each of them hands on settings or the default itself."""
+    given = [
+        (near, record.function, keyword.value)
+        for near in model.with_neighbours
+        for record in near.all_calls
+        for keyword in record.call.keywords
+        if keyword.arg == name
+    ]
+    others = [each for each in given if not _is_same(each[2], default)]
+    return bool(others) and all(handed_on(*each, name, default) for each in others)
 
 
 def _is_same(node: ast.expr, default: ast.Constant) -> bool:

@@ -6,7 +6,7 @@ import ast
 import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchperf_lint.engine.option_names import declared, handed_on, literal_of, looked_up, named_otherwise
+from torchperf_lint.engine.option_names import declared, handed_on, handed_on_by_all, literal_of, looked_up, named_otherwise
 from torchperf_lint.engine.queue_events import runs_its_body
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.arguments import given_for
@@ -28,7 +28,7 @@ _MOST_CALLS = 20
 _FARTHEST = 20
 """Only so many blocks around a place, and statements before it in each, are searched for tests."""
 
-_CALLED_BY_OTHERS = frozenset({"__init__", "__call__", "forward"})
+CALLED_BY_OTHERS = frozenset({"__call__", "forward"})
 """Functions that calls reach without their names."""
 
 _ASKS = (ast.Compare, ast.BoolOp, ast.UnaryOp)
@@ -164,7 +164,10 @@ def _given_by_calls(spot: Spot, name: str, steps: int) -> Option | None:
     records = applied or spot.model.possible_callers(function)
     if len(records) > _MOST_CALLS:
         return None
-    if not applied and (function.name in _CALLED_BY_OTHERS or _is_handed_over(spot.model, function)):
+    if not applied and function.name == "forward":
+        is_off = literal is not None and literal.value is False and handed_on_by_all(spot.model, name, literal)
+        return own if is_off else None
+    if not applied and (function.name in CALLED_BY_OTHERS or _is_handed_over(spot.model, function)):
         return None
     found: list[Option] = []
     for record in records:

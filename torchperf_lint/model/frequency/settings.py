@@ -115,7 +115,8 @@ def stored_by_constructor(inference: ValueQuestions, cls: ClassInfo, name: str) 
     family = [*lineage, *(each for each in below if each not in lineage)]
     if made is None or any(each.attributes.get(name) for each in below if each is not init.cls):
         return None
-    if any(map(_sets_any, (method for each in family for method in each.methods.values()))):
+    setting = dict.fromkeys([cls, *below] if init.cls is None else [cls, init.cls, *below])
+    if any(map(_sets_any, (method for each in setting for method in each.methods.values()))):
         return None
     files = dict.fromkeys([*(each.index for each in family), *(each.function.index for each in made.records)])
     if any(_is_set_elsewhere(index, name, init, lineage) for index in files):
