@@ -42,6 +42,7 @@ class Weight(NamedTuple):
     because: tuple[Because, ...]
     about: str
     behind: int | None = None  # the start of the expression that has waited for the same work
+    option: str = ""  # the one that is off by default, and without which the place does not run
 
 
 def weigh(rule: Rule, finding: Finding, model: Model) -> Weight:
@@ -69,7 +70,9 @@ def weigh(rule: Rule, finding: Finding, model: Model) -> Weight:
         severity = severity.at_most(reason.at_most)
         because = (*because, reason.because)
     behind = None if reason is None else reason.behind
-    return Weight(Cost(rate, rule.loses), severity, _confidence(because), because, _about(model, finding), behind)
+    option = "" if reason is None else reason.option
+    about = _about(model, finding)
+    return Weight(Cost(rate, rule.loses), severity, _confidence(because), because, about, behind, option)
 
 
 def _way(model: Model, site: Site, hot_path: HotPath | None) -> Iterator[Link]:

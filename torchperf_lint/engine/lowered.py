@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 
 
 class Lowered(NamedTuple):
-    """The most severe that a finding is then, and why; `behind` is the start of the expression that waited before."""
+    """The most severe that a finding is then, and why; `behind` is the start of the expression that waited before.
+
+    `option` is the one that is off by default.
+    """
 
     at_most: Severity
     because: Because
     behind: int | None = None
-    option: str = ""  # the one that is off by default
+    option: str = ""
 
 
 def lowered(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Lowered | None:

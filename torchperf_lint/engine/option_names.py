@@ -38,7 +38,9 @@ def declared(model: Model, cls: ClassInfo, name: str) -> Declared | None:
     """
     lineage = model.lineage(cls)
     stores = [(each, store) for each in lineage for store in each.attributes.get(name, ())]
-    if not stores or any(store.function.name != "<module>" and store.target not in _fields(each) for each, store in stores):
+    if not stores or any(
+        store.function.name != "<module>" and store.target not in _fields(each) for each, store in stores
+    ):
         return None
     owner = stores[0][0]
     default = next((value for target, value in _fields(owner).items() if last_name(target) == name), None)
@@ -80,13 +82,17 @@ def handed_on(model: Model, function: FunctionInfo, given: ast.expr, name: str, 
         return bound is not None and handed_on(model, function, bound, name, default)
     if isinstance(given, ast.IfExp):
         arms = given.body, given.orelse
-        return any(_is_same(each, default) for each in arms) and any(_is_setting(model, function, each) for each in arms)
+        return any(_is_same(each, default) for each in arms) and any(
+            _is_setting(model, function, each) for each in arms
+        )
     return _is_setting(model, function, given) and isinstance(given, ast.Attribute) and given.attr == name
 
 
 def _is_setting(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     """Whether it is an attribute of an object of which nothing is known, not of the method's own."""
-    if not isinstance(node, ast.Attribute) or (isinstance(node.value, ast.Name) and node.value.id == function.self_name):
+    if not isinstance(node, ast.Attribute) or (
+        isinstance(node.value, ast.Name) and node.value.id == function.self_name
+    ):
         return False
     owner = model.value_in(function, node.value)
     return owner.kind in (Kind.UNKNOWN, Kind.METHOD) and owner.function is None and owner.cls is None
@@ -167,5 +173,7 @@ def _attributes(target: ast.expr) -> Iterator[str]:
     for each in subtree(target):
         if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store):
             yield each.attr
-        elif isinstance(each, ast.Subscript) and isinstance(each.slice, ast.Constant) and isinstance(each.ctx, ast.Store):
+        elif (
+            isinstance(each, ast.Subscript) and isinstance(each.slice, ast.Constant) and isinstance(each.ctx, ast.Store)
+        ):
             yield str(each.slice.value)

@@ -6,7 +6,14 @@ import ast
 import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchperf_lint.engine.option_names import declared, handed_on, handed_on_by_all, literal_of, looked_up, named_otherwise
+from torchperf_lint.engine.option_names import (
+    declared,
+    handed_on,
+    handed_on_by_all,
+    literal_of,
+    looked_up,
+    named_otherwise,
+)
 from torchperf_lint.engine.queue_events import runs_its_body
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.arguments import given_for
@@ -184,9 +191,7 @@ def _given_by_calls(spot: Spot, name: str, steps: int) -> Option | None:
     return next((each for each in found if each.default is not None), found[0])
 
 
-def _given(
-    spot: Spot, record: CallRecord, given: ast.expr, name: str, own: Option | None, steps: int
-) -> Option | None:
+def _given(spot: Spot, record: CallRecord, given: ast.expr, name: str, own: Option | None, steps: int) -> Option | None:
     """What a call gives for an option by default; the option's own default where it hands on settings' of its name."""
     there = Spot(spot.model.home(record.function), record.function)
     option = _option(there, given, steps - 1)

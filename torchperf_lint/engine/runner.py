@@ -162,7 +162,8 @@ def diagnostic_of(rule: Rule, finding: Finding, source: Source, model: Model) ->
         code=rule.code,
         name=rule.name,
         severity=weight.severity.value,
-        message=rule.message.format(**finding.fields),
+        message=rule.message.format(**finding.fields)
+        + (f", unless `{weight.option}` keeps its default" if weight.option else ""),
         because=tuple(dict.fromkeys(_from_here(step, source.path) for step in weight.because)),
         fix=_with_assumption(fix, rule) if isinstance(fix, Fix) else None,
         start=site.start,

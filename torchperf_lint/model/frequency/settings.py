@@ -37,7 +37,7 @@ class Stored(NamedTuple):
 
 
 class Constructions(NamedTuple):
-    """The calls that run a constructor, also from constructors below; `is_open` if a table, say, may make objects."""
+    """The calls that run a constructor, also from constructors below; `is_open` if a table may make objects, too."""
 
     records: tuple[CallRecord, ...]
     is_open: bool
@@ -139,15 +139,19 @@ def constructions_below(inference: ValueQuestions, init: FunctionInfo) -> Constr
     family = [cls, *constructors.heirs_of(inference, cls)]
     own = (last_name(each.call.func) for one in family for method in one.methods.values() for each in method.calls_made)
     beyond = [] if program is None else program.calls_elsewhere(init, bounds.MOST_CALLERS)
-    if beyond is None or any(each.node.decorator_list for each in family) or not _OWN_CLASS.isdisjoint(own):
+    decorators = [decorator for each in family for decorator in each.node.decorator_list]
+    # A decorator with arguments, or one of an object, often puts the class where configurations find it.
+    if beyond is None or not all(isinstance(each, ast.Name) for each in decorators) or not _OWN_CLASS.isdisjoint(own):
         return None
     made = [each for each in family if inference.method(each, init.name) is init]
     records = [*beyond, *constructors.calls_by_heirs(inference, init)]
     for each in made:
         others = () if program is None or each is cls else program.calling_class(each)
-        records += (record for index in (each.index, *(it.index for it in others)) for record in index.calls_named(each.name))
+        records += (
+            record for index in (each.index, *(it.index for it in others)) for record in index.calls_named(each.name)
+        )
     passing = () if program is None else (file.index for each in made for file in program.files_passing(each))
-    is_open = any(_is_value(each.name, index) for each in made for index in (each.index, *passing))
+    is_open = bool(decorators) or any(_is_value(each.name, index) for each in made for index in (each.index, *passing))
     return Constructions(tuple(dict.fromkeys(records)), is_open)
 
 
