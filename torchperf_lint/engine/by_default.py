@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.engine.options import CALLED_BY_OTHERS, MOST_STEPS, Option, Spot, tests, truth
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Sequence
 
     from torchperf_lint.engine.same_pass import Link
@@ -19,7 +20,7 @@ _MOST_CALLS = 3
 """Calls that are followed upwards from one beside the way."""
 
 _TRAINS = frozenset({"train", "training", "fit", "learn", "finetune"})
-"""Words in the names of options that ask whether to train."""
+"""Words in options that ask whether to train."""
 
 _MOST_CALLERS = 10
 """Calls of one function that are looked at."""
@@ -88,10 +89,16 @@ def _keeping(model: Model, function: FunctionInfo, statement: ast.stmt) -> Optio
     """The option whose default keeps a statement from running, by the tests in its function."""
     spot = Spot(model, function)
     for test, wanted in tests(model.place_of(statement)):
-        option = truth(spot, test, MOST_STEPS)
+        option = None if _asks_to_train(test) else truth(spot, test, MOST_STEPS)
         if option is not None and option.default is not None and bool(option.value) is not wanted:
             return option
     return None
+
+
+def _asks_to_train(test: ast.expr) -> bool:
+    """Whether a test chooses what trains, `task == "train"`: who trains sets that."""
+    texts = (each.value for each in subtree(test) if isinstance(each, ast.Constant))
+    return any(isinstance(each, str) and not _TRAINS.isdisjoint(each.lower().split("_")) for each in texts)
 
 
 def _unmade(model: Model, function: FunctionInfo) -> Option | None:

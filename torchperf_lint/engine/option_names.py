@@ -1,4 +1,4 @@
-"""Options by their names: fields of settings with their literal defaults, and whether code nearby sets another value."""
+"""Options by their names: fields of settings with literal defaults, and whether code nearby sets another value."""
 
 from __future__ import annotations
 
@@ -36,11 +36,8 @@ def declared(model: Model, cls: ClassInfo, name: str) -> Declared | None:
 
     None if a method sets it, or if it is no literal.
     """
-    lineage = model.lineage(cls)
-    stores = [(each, store) for each in lineage for store in each.attributes.get(name, ())]
-    if not stores or any(
-        store.function.name != "<module>" and store.target not in _fields(each) for each, store in stores
-    ):
+    stores = [(each, store) for each in model.lineage(cls) for store in each.attributes.get(name, ())]
+    if not stores or any(store.target not in _fields(each) for each, store in stores):
         return None
     owner = stores[0][0]
     default = next((value for target, value in _fields(owner).items() if last_name(target) == name), None)
@@ -69,13 +66,15 @@ def looked_up(node: ast.Call) -> tuple[ast.expr, str, ast.expr] | None:
     if last_name(node.func) != "getattr" or len(node.args) != 3 or node.keywords:
         return None
     owner, name, default = node.args
-    is_named = isinstance(name, ast.Constant) and isinstance(name.value, str)
-    return (owner, name.value, default) if is_named and literal_of(default) is not None else None  # type: ignore[union-attr]
+    if not isinstance(name, ast.Constant) or not isinstance(name.value, str) or literal_of(default) is None:
+        return None
+    return owner, name.value, default
 
 
 def handed_on(model: Model, function: FunctionInfo, given: ast.expr, name: str, default: ast.Constant) -> bool:
-    """Whether a call hands on an option of settings that are not known, which has this name or falls back on the default:
-    `smooth=config.smooth`, `smooth=config.smooths if config is not None else False`.
+    """Whether a call hands on an option of unknown settings, which has this name or falls back on the default.
+
+    As in `smooth=config.smooth`, `smooth=config.smooths if config is not None else False`.
     """
     if isinstance(given, ast.Name):
         bound = None if given.id in function.parameter_names else model.only_binding(function, given.id)
@@ -121,11 +120,12 @@ def named_otherwise(model: Model, name: str, default: ast.Constant) -> bool:
 
     What hands on something of the same name gives no other one.
     """
-    return any(
-        not _is_same(given, default) and not _has_name(given, name)
-        for near in model.with_neighbours
-        for given in near.remember("given by name", lambda near=near: _given_by_name(near)).get(name, ())  # type: ignore[misc]
-    )
+    given = (each for near in model.with_neighbours for each in _all_given(near).get(name, ()))
+    return any(not _is_same(each, default) and not _has_name(each, name) for each in given)
+
+
+def _all_given(model: Model) -> dict[str, list[ast.expr]]:
+    return model.remember("given by name", lambda: _given_by_name(model))
 
 
 def _has_name(given: ast.expr, name: str) -> bool:
@@ -164,8 +164,8 @@ def _named(top: FunctionInfo) -> Iterator[tuple[str, ast.expr]]:
                 if isinstance(key, ast.Constant) and isinstance(key.value, str):
                     yield key.value, value
         elif isinstance(node, ast.Call) and last_name(node.func) == "setattr" and len(node.args) == 3:
-            if isinstance(node.args[1], ast.Constant) and isinstance(node.args[1].value, str):
-                yield node.args[1].value, node.args[2]
+            named = node.args[1]
+            yield str(named.value) if isinstance(named, ast.Constant) else "", node.args[2]
 
 
 def _attributes(target: ast.expr) -> Iterator[str]:

@@ -104,7 +104,7 @@ def only_literal(inference: ValueQuestions, cls: ClassInfo, name: str, made: Cal
 
 
 def stored_by_constructor(inference: ValueQuestions, cls: ClassInfo, name: str) -> Stored | None:
-    """What a constructor of the class, its own or one above, stores as `self.name`; None if something else may set it."""
+    """What a constructor of the class or of one above stores as `self.name`; None if something else may set it."""
     lineage = inference.lineage(cls)
     stores = [store for each in lineage for store in each.attributes.get(name, ())]
     init = stores[0].function if stores else None
@@ -147,9 +147,8 @@ def constructions_below(inference: ValueQuestions, init: FunctionInfo) -> Constr
     records = [*beyond, *constructors.calls_by_heirs(inference, init)]
     for each in made:
         others = () if program is None or each is cls else program.calling_class(each)
-        records += (
-            record for index in (each.index, *(it.index for it in others)) for record in index.calls_named(each.name)
-        )
+        indices = [each.index, *(file.index for file in others)]
+        records += (record for index in indices for record in index.calls_named(each.name))
     passing = () if program is None else (file.index for each in made for file in program.files_passing(each))
     is_open = bool(decorators) or any(_is_value(each.name, index) for each in made for index in (each.index, *passing))
     return Constructions(tuple(dict.fromkeys(records)), is_open)
