@@ -108,4 +108,10 @@ def _unmade(model: Model, function: FunctionInfo) -> Option | None:
     if made is None or made.is_open or not 0 < len(made.records) <= _MOST_CALLERS:
         return None
     found = [_keeping(model.home(each.function), each.function, each.statement) for each in made.records]
-    return None if None in found else found[0]
+    is_decided = all(each is not None and not _is_none(each) for each in found)
+    return found[0] if is_decided else None
+
+
+def _is_none(option: Option) -> bool:
+    """Whether the default is None: the object may well be made for what is given there."""
+    return isinstance(option.default, ast.Constant) and option.default.value is None

@@ -146,6 +146,12 @@ def _given_by_name(model: Model) -> dict[str, list[ast.expr]]:
     for name, value in _named(model.top):
         if name:
             found.setdefault(name, []).append(value)
+    for cls in model.classes:  # a class below declares its own
+        for target, value in _fields(cls).items():
+            found.setdefault(last_name(target) or "", []).append(value)
+        for each in cls.node.body:
+            if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
+                found.setdefault(each.targets[0].id, []).append(each.value)
     for function in model.functions:
         for name, default in function.defaults.items():
             found.setdefault(name, []).append(default)
