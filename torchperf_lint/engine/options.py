@@ -234,6 +234,8 @@ def _given_by_constructions(spot: Spot, name: str, own: Option | None, steps: in
     made = spot.model.constructions(init)
     if own is None or own.default is None or made is None or len(made.records) > _MOST_CALLS:
         return None
+    if own.value is None and not made.records and _is_wanted(spot, name):
+        return None
     is_open, found = made.is_open, own
     for record in made.records:
         given = _constructed_with(init, record.call, name)
@@ -248,6 +250,17 @@ def _given_by_constructions(spot: Spot, name: str, own: Option | None, steps: in
     if is_open and (literal is None or literal.value is None or named_otherwise(spot.model, name, literal)):
         return None
     return found
+
+
+def _is_wanted(spot: Spot, name: str) -> bool:
+    """Whether objects are likely to be given something for a parameter that is None by default.
+
+    The constructor asserts something of it, or is that of a class below another, which may well be made with it.
+    """
+    init = spot.function
+    asserted = (each.test for each in init.statements if isinstance(each, ast.Assert))
+    is_asserted = any(isinstance(node, ast.Name) and node.id == name for test in asserted for node in subtree(test))
+    return is_asserted or (init.cls is not None and len(spot.model.lineage(init.cls)) > 1)
 
 
 def _constructed_with(init: FunctionInfo, call: ast.Call, name: str) -> ast.expr | None:
