@@ -9,7 +9,6 @@ from torchperf_lint.engine.queue_events import Event, Expressions
 from torchperf_lint.knowledge import launches
 from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.iterables import walked
 from torchperf_lint.model.syntax.names import last_name
 from torchperf_lint.syntax.tree import children, subtree
 
@@ -62,8 +61,8 @@ class Queue:
         if isinstance(loop, ast.While):
             yield from reversed(self.of_head(function, loop))
             return
-        loader = self._model.value_in(function, walked(loop.iter))
-        if loader.kind is not Kind.LOADER or loader.cls is not None or isinstance(loop, ast.AsyncFor):
+        asker = Expressions(self._model, function, loop, None, self._of_call, 0)
+        if isinstance(loop, ast.AsyncFor) or not asker.hands_out_quietly(loop.iter):
             yield Event(loop.iter, loop, waits=False)
 
     def goes_over_batches(self, loop: ast.For | ast.AsyncFor | ast.While) -> bool:
@@ -102,14 +101,13 @@ class Queue:
     def _loop(self, function: FunctionInfo, loop: ast.For | ast.AsyncFor | ast.While, depth: int) -> Iterator[Event]:
         """The events of a loop's blocks, which may not run.
 
-        Many short kernels take long, and any call may launch one, unless each pass waits for what it launches. What
-        `while True:` runs in a pass happens at least once.
+        Many short kernels take long, and any call may launch one, unless each pass waits for what it launches or the
+        call works on the host alone. What `while True:` runs in a pass happens at least once, and a test comes last.
         """
         inside = list(self._block(function, loop.body, depth))
         drains = any(each.certain for each in inside) and all(each.waits for each in inside)
         for field in ("body", "orelse"):
-            calls = (node for each in getattr(loop, field) for node in subtree(each) if isinstance(node, ast.Call))
-            call = None if field == "body" and drains else next(calls, None)
+            call = None if field == "body" and drains else self._first_call(function, getattr(loop, field))
             if call is not None:
                 yield Event(call, loop, waits=False)
         after = self._block(function, loop.orelse, depth)
@@ -117,7 +115,22 @@ class Queue:
             yield from (each._replace(leaves=False) for each in inside)
         else:
             yield from (each._replace(certain=False, leaves=False) for each in inside)
+            if isinstance(loop, ast.While) and not any(isinstance(each, ast.Break) for each in subtree(loop)):
+                yield from self._head(function, loop, depth)
         yield from (each._replace(certain=False, leaves=False) for each in after)
+
+    def _first_call(self, function: FunctionInfo, block: list[ast.stmt]) -> ast.Call | None:
+        """The first call in a loop's block that may launch something, be it one short kernel."""
+        for statement in (each for outer in block for each in subtree(outer) if isinstance(each, ast.stmt)):
+            if isinstance(statement, _SCOPES):
+                return next((each for each in subtree(statement) if isinstance(each, ast.Call)), None)
+            asker = Expressions(self._model, function, statement, None, self._of_call, 0)
+            parts = (each for each in children(statement) if not isinstance(each, ast.stmt))
+            calls = (each for part in parts for each in subtree(part) if isinstance(each, ast.Call))
+            found = next((each for each in calls if not asker.is_of_host(each)), None)
+            if found is not None:
+                return found
+        return None
 
     def _branches(self, function: FunctionInfo, statement: ast.If, depth: int) -> Iterator[Event]:
         """The events of both branches; what both begin or end with is certain."""
@@ -129,7 +142,8 @@ class Queue:
         branches = []
         for block in (statement.body, statement.orelse):
             fails = bool(block) and isinstance(block[-1], ast.Raise) and not is_caught  # an error ends the pass
-            branches.append([] if fails else list(self._block(function, block, depth)))
+            is_rare = bool(block) and self._model.is_sampled(block[0])  # nearly every pass goes past it
+            branches.append([] if fails or is_rare else list(self._block(function, block, depth)))
         first, last = (_shared([branch[::step] for branch in branches]) for step in (1, -1))
         yield from first
         for block, branch in zip((statement.body, statement.orelse), branches, strict=True):
@@ -173,11 +187,14 @@ class Queue:
             if called is not None:
                 inside = self._of_call(called, depth + 1)
                 yield from (Event(expr, statement, each.waits) for each in inside if not each.waits or each.certain)
-            elif not (isinstance(expr, ast.Call) and self._is_of_library(function, expr)):
+            elif not (isinstance(expr, ast.Call) and self._is_quiet_context(function, expr)):
                 yield Event(expr, statement, waits=False)
 
-    def _is_of_library(self, function: FunctionInfo, call: ast.Call) -> bool:
-        return self._model.value_in(function, call.func).kind is Kind.LIBRARY
+    def _is_quiet_context(self, function: FunctionInfo, call: ast.Call) -> bool:
+        """Whether a context is of a library, or is made by a method whose name says that it switches modes."""
+        return self._model.value_in(function, call.func).kind is Kind.LIBRARY or (
+            self._model.value_in(function, call).cls is None and last_name(call.func) in launches.MODES
+        )
 
     def _may_swallow(self, function: FunctionInfo, statement: ast.With | ast.AsyncWith) -> bool:
         """Whether an error in the block may lead behind it: `suppress(...)`, an `__exit__` that returns something."""

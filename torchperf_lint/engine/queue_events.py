@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Unproven
 from torchperf_lint.knowledge import launches, torch_api
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
+from torchperf_lint.model.syntax.iterables import walked
 from torchperf_lint.model.syntax.names import asks_for_tensor, last_name
 from torchperf_lint.syntax.tree import COMPREHENSIONS, children
 
@@ -25,6 +26,8 @@ _OF_TENSORS = frozenset(
 )
 """Methods that tensors have, which launch little work."""
 _PROPERTIES = frozenset({"property", "cached_property"})
+_LAZY = frozenset({"zip", "map", "filter", "imap", "starmap", "chain"})
+"""What makes its items when a loop asks for them, by what it is given."""
 _OF_DICTS = frozenset({"items", "keys", "values"})
 _SHOWS = ("log", "print", "report", "record", "write", "show", "display", "track")
 """Parts of the names of functions that show or keep what they get."""
@@ -88,6 +91,31 @@ class Expressions:
         if not all(self._is_quiet(part) for part in parts):
             yield self._event(node, waits=False)
 
+    def hands_out_quietly(self, iterable: ast.expr) -> bool:
+        """Whether a loop that goes over an iterable launches nothing where it asks for the next item."""
+        node = walked(iterable)
+        if isinstance(node, ast.Call) and last_name(node.func) in _LAZY:
+            return last_name(node.func) == "zip" and all(map(self.hands_out_quietly, node.args))
+        return self._is_quiet(node) or self._is_plain_loader(node)
+
+    def is_of_host(self, call: ast.Call) -> bool:
+        """Whether a call works on the host alone, and launches no kernel, however short."""
+        callee = self._value(call.func)
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if callee.kind is Kind.LIBRARY:
+            ref = callee.ref or ""
+            if ref.rpartition(".")[0] == "builtins":
+                return ref.rpartition(".")[2] in launches.HOST_BUILTINS
+            is_host = ref.partition(".")[0] in launches.HOST_ROOTS
+            return is_host and all(self._value(each).kind in _QUIET_KINDS for each in given)
+        if callee.function is not None or not isinstance(call.func, ast.Attribute):
+            return False
+        owner = self._value(call.func.value)
+        if owner.kind in (Kind.STRING, Kind.NUMBER, Kind.NUMPY):
+            return True
+        is_known = owner.kind in (Kind.UNKNOWN, Kind.CONTAINER) or owner.is_tensor
+        return is_known and call.func.attr in launches.QUIET_METHODS
+
     def _event(self, node: ast.expr, *, waits: bool, uploads: bool = False) -> Event:
         return Event(node, self._statement, waits, uploads=uploads)
 
@@ -144,8 +172,9 @@ class Expressions:
             yield from self.of_test(part) if is_asked else self.events(part)
         for part in others:
             yield from (each._replace(certain=False) for each in self.events(part))
-        if isinstance(node, ast.Compare) and any(map(self._is_object, [node.left, *node.comparators])):
-            yield self._event(node, waits=False)
+        if isinstance(node, ast.Compare) and not all(isinstance(each, (ast.Is, ast.IsNot)) for each in node.ops):
+            if any(map(self._is_object, [node.left, *node.comparators])):
+                yield self._event(node, waits=False)
 
     def _property(self, node: ast.Attribute) -> Iterator[Event]:
         cls = self._value(node.value).cls
@@ -193,6 +222,11 @@ class Expressions:
             return self._value(node.func.value).cls is None
         value = self._value(node)
         return (value.kind in _QUIET_KINDS and value.ref != "generator") or value.holds_tensors
+
+    def _is_plain_loader(self, node: ast.expr) -> bool:
+        """Whether it is a loader of no class of the project, and no generator that calls something for each batch."""
+        value = self._value(node)
+        return value.kind is Kind.LOADER and value.cls is None and value.ref != "generator"
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
@@ -260,6 +294,10 @@ class Expressions:
         if name in launches.READING_BUILTINS:
             if any(map(self._is_one, given)):
                 yield self._event(call, waits=True)
+        elif name == "next" and given and self.hands_out_quietly(given[0]):
+            yield from self.of_consumed(call, given[1:])
+        elif name in ("max", "min") and len(call.args) > 1 and not call.keywords and not any(map(self._is_object, given)):
+            return  # it compares what is there
         elif name not in launches.QUIET_BUILTINS:
             yield from self.of_consumed(call, given)
 
@@ -280,6 +318,12 @@ class Expressions:
             return
         elif (owner.kind, name) == (Kind.SCALER, "update"):
             return  # a number is halved or doubled
+        elif owner.cls is None and (
+            (owner.kind is Kind.MODULE and name in launches.OF_MODULES)
+            or (owner.kind in (Kind.MODULE, Kind.OPTIMIZER) and name == "zero_grad" and not call.args + call.keywords)
+            or name in launches.MODES
+        ):
+            return
         elif name not in launches.QUIET_METHODS or owner.kind not in (Kind.UNKNOWN, Kind.LOADER):
             yield self._event(call, waits=False)
 

@@ -25,6 +25,9 @@ QUIET_BUILTINS = frozenset(
 )
 """Built-in functions that neither call their arguments nor go over them."""
 
+HOST_BUILTINS = (READING_BUILTINS | QUIET_BUILTINS) - frozenset("abs divmod pow reversed round".split())
+"""Built-in functions that compute nothing with tensors, and go over nothing."""
+
 RUN_THE_BODY = frozenset("staticmethod classmethod property no_grad inference_mode enable_grad wraps typecheck".split())
 """Decorators, by their last names, whose function runs whenever it is called."""
 
@@ -89,6 +92,15 @@ HEAVY_METHODS = frozenset(
     "pinverse qr quantile slogdet smm solve sort sspaddmm stft svd symeig topk triangular_solve".split()
 )
 """Methods of tensors that launch more than a few short kernels, by what they compute."""
+
+OF_MODULES = frozenset(
+    "buffers children eval modules named_buffers named_children named_modules named_parameters parameters "
+    "requires_grad_ train".split()
+)
+"""Methods of modules that go over their parts, or switch them, and launch nothing."""
+
+MODES = frozenset("autocast no_sync".split())
+"""Methods of training libraries' objects, by names that say which mode their context switches on."""
 
 QUIET_METHODS = frozenset(
     "append appendleft count cpu critical debug detach dim discard element_size endswith error exception extend format "

@@ -30,6 +30,8 @@ _OF_MODULES = frozenset(
     "requires_grad_ weight bias".split()
 )
 """Attributes of modules, parameters and optimizers that a batch does not have."""
+_PASSES_ON = conventions.WALK_ONE | {"next", "len", "range", "set_epoch"}
+"""Calls in a generator that make no batch, nor change one."""
 
 _BATCH = Value(Kind.PYTREE, origin=Origin.DERIVED)  # its maker and its memory (pinned or not) are unknown
 
@@ -237,12 +239,18 @@ def _is_in(statement: ast.stmt, loop: ast.stmt, function: FunctionInfo) -> bool:
 
 
 def generated(frame: Frame, bound: Env) -> Value:
-    """What iterating over a generator yields: its own values, or the batches of a loader that it passes on."""
+    """What iterating over a generator yields: its own values, or the batches of a loader that it passes on.
+
+    The loader is a `generator` then, unless nothing is called for a batch.
+    """
     yielded = join_all(frame.yields)
     loader = next((value for value in bound.values() if value.kind is Kind.LOADER), None)
+    is_plain = all(last_name(each.call.func) in _PASSES_ON for each in frame.function.calls_made)
+    ref = None if is_plain else "generator"
     if loader is not None and yielded.kind is Kind.UNKNOWN:
-        return loader._replace(element=None if loader.element is None else derived(loader.element))
+        element = None if loader.element is None else derived(loader.element)
+        return loader._replace(element=element, ref=loader.ref if is_plain else ref)
     part = yielded.element if yielded.kind is Kind.CONTAINER and yielded.element is not None else yielded
     if part.origin is not None:
-        return Value(Kind.LOADER, element=yielded, sources=part.sources)
+        return Value(Kind.LOADER, element=yielded, sources=part.sources, ref=ref)
     return container(yielded, ref="generator")
