@@ -324,7 +324,7 @@ class Expressions:
             or name in launches.MODES
         ):
             return
-        elif name not in launches.QUIET_METHODS or owner.kind not in (Kind.UNKNOWN, Kind.LOADER):
+        elif name not in launches.QUIET_METHODS or owner.kind not in (Kind.UNKNOWN, Kind.LOADER, Kind.METHOD):
             yield self._event(call, waits=False)
 
     def _of_tensor(self, call: ast.Call, name: str, owner: Value) -> Iterator[Event]:
