@@ -172,9 +172,12 @@ class Expressions:
             yield from self.of_test(part) if is_asked else self.events(part)
         for part in others:
             yield from (each._replace(certain=False) for each in self.events(part))
-        if isinstance(node, ast.Compare) and not all(isinstance(each, (ast.Is, ast.IsNot)) for each in node.ops):
-            if any(map(self._is_object, [node.left, *node.comparators])):
-                yield self._event(node, waits=False)
+        if (
+            isinstance(node, ast.Compare)
+            and not all(isinstance(each, (ast.Is, ast.IsNot)) for each in node.ops)
+            and any(map(self._is_object, [node.left, *node.comparators]))
+        ):
+            yield self._event(node, waits=False)
 
     def _property(self, node: ast.Attribute) -> Iterator[Event]:
         cls = self._value(node.value).cls
@@ -296,10 +299,13 @@ class Expressions:
                 yield self._event(call, waits=True)
         elif name == "next" and given and self.hands_out_quietly(given[0]):
             yield from self.of_consumed(call, given[1:])
-        elif name in ("max", "min") and len(call.args) > 1 and not call.keywords and not any(map(self._is_object, given)):
-            return  # it compares what is there
-        elif name not in launches.QUIET_BUILTINS:
+        elif name not in launches.QUIET_BUILTINS and not self._compares(call, name):
             yield from self.of_consumed(call, given)
+
+    def _compares(self, call: ast.Call, name: str) -> bool:
+        """`min(a, b)`: whether a call compares what it is given, and goes over nothing."""
+        is_of_two = name in ("max", "min") and len(call.args) > 1 and not call.keywords
+        return is_of_two and not _is_spread(call) and not any(map(self._is_object, call.args))
 
     def _sized(self, call: ast.Call, *, of_method: bool) -> Iterator[Event]:
         """A call whose result's size is in the data, unless an argument gives it."""
@@ -318,11 +324,7 @@ class Expressions:
             return
         elif (owner.kind, name) == (Kind.SCALER, "update"):
             return  # a number is halved or doubled
-        elif owner.cls is None and (
-            (owner.kind is Kind.MODULE and name in launches.OF_MODULES)
-            or (owner.kind in (Kind.MODULE, Kind.OPTIMIZER) and name == "zero_grad" and not call.args + call.keywords)
-            or name in launches.MODES
-        ):
+        elif owner.cls is None and (name in launches.MODES or _is_of_parts(call, name, owner.kind)):
             return
         elif name not in launches.QUIET_METHODS or owner.kind not in (Kind.UNKNOWN, Kind.LOADER, Kind.METHOD):
             yield self._event(call, waits=False)
@@ -366,6 +368,13 @@ def _surely_waits(call: ast.Call) -> bool:
     names = {keyword.arg for keyword in call.keywords}
     last = 1 if last_name(call.func) == "cuda" else 2
     return names.isdisjoint({"non_blocking", None}) and len(call.args) <= last and not _is_spread(call)
+
+
+def _is_of_parts(call: ast.Call, name: str, owner: Kind) -> bool:
+    """Whether a call goes over a module's parts, or drops the gradients of them."""
+    if name == "zero_grad":
+        return owner in (Kind.MODULE, Kind.OPTIMIZER) and not call.args and not call.keywords
+    return owner is Kind.MODULE and name in launches.OF_MODULES
 
 
 def _is_spread(call: ast.Call) -> bool:
