@@ -103,6 +103,7 @@ IN_FIXTURES = [
     ("MOST_NAMES_OF_ROUND_TRIP", 0, "transfer/numpy_round_trip/policies.py", "TPL208 x3", ""),
     ("MOST_CALLS_TO_TABLE", 0, "transfer/python_data_to_cuda/tables.py", "TPL202 safe x2", ""),
     ("MOST_CALLS_TO_MASK", 0, "sync/causal_mask_check/not_shown.py", "TPL120 unsafe", ""),
+    ("MOST_CALLS_TO_SEARCH", 0, "sync/host_copy_in_hot_loop/near_miss_searches.py", "", "TPL107"),
     ("MOST_STEPS_TO_OPTION", 0, "transfer/blocking_h2d_copy/options_left_off.py", "TPL203", ""),
     ("MOST_HELPERS_DEEP", 0, "transfer/cpu_construct_then_move/alias_helpers.py", "TPL201 safe", ""),
     (

@@ -236,6 +236,9 @@ MOST_CALLS_TO_TABLE = 2
 MOST_CALLS_TO_MASK = 3
 """Calls between the use of a mask and the place that makes it: a mask that is handed on further counts as left out."""
 
+MOST_CALLS_TO_SEARCH = 4
+"""Calls between a search on the host and the function that reads for it: beyond, the read is one like others."""
+
 MOST_STEPS_TO_OPTION = 9
 """Calls and attributes from an argument back to the default of the option that it passes on."""
 

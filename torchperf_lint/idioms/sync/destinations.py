@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import NoFix
 from torchperf_lint.knowledge.containers import FILL
 from torchperf_lint.knowledge.distributions_api import SAMPLE
+from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.frequency import Frequency
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import names_in
@@ -16,9 +17,6 @@ from torchperf_lint.syntax import cst, shape
 if TYPE_CHECKING:
     from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.handles import FunctionInfo
-
-_MOST_CALLS = 4
-"""Calls between a search and the function that reads: longer chains are not followed."""
 
 
 def is_action(model: Model, site: Site, tensor: cst.BaseExpression, hot_path: HotPath) -> bool:
@@ -40,7 +38,7 @@ def is_asked_by_search(model: Model, site: Site) -> bool:
         if isinstance(inner, (cst.ListComp, cst.DictComp, cst.SetComp, cst.GeneratorExp, cst.Lambda)):
             return False
         inner = model.parent(inner)
-    return _is_given_to_search(model, model.function_of(site), model.statement_of(node), _MOST_CALLS)
+    return _is_given_to_search(model, model.function_of(site), model.statement_of(node), bounds.MOST_CALLS_TO_SEARCH)
 
 
 def _is_given_to_search(model: Model, function: FunctionInfo, statement: ast.stmt, calls: int) -> bool:
