@@ -219,9 +219,12 @@ CALLERS_OF_ARGUMENTS = _words("map starmap vmap checkpoint multi_apply tree_map"
 
 MINIMIZERS = _words(
     "minimize fmin fmin_bfgs fmin_cg fmin_l_bfgs_b fmin_ncg fmin_powell fmin_slsqp fmin_tnc basinhopping least_squares "
-    "differential_evolution dual_annealing shgo root fsolve"
+    "differential_evolution dual_annealing shgo root fsolve leastsq brute direct"
 )
 """Functions of `scipy.optimize` that call their first argument, `fun` or `func`, for each point of their search."""
+
+MINIMIZED = ("fun", "func")
+"""How that argument is called."""
 
 FORWARD_HOOK_REGISTRARS = _words(
     "register_forward_hook register_forward_pre_hook register_full_backward_hook register_backward_hook "

@@ -43,6 +43,9 @@ TENSORS_TO_TENSORS = frozenset(
 STATISTICS = ("mean", "std")
 """The parameters of both, in this order."""
 
+IMAGE = ("tensor", "inpt", "image")
+"""How the parameter of the image is called, in the first and the second version of the transforms."""
+
 PIXELWISE = frozenset({*CONVERSIONS, *TO_FLOAT, "Grayscale"})
 """Each pixel of the result depends on one pixel, and on no random number."""
 

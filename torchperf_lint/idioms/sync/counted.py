@@ -40,13 +40,13 @@ def counted_on_host(model: Model, node: cst.BaseExpression) -> cst.Call | None:
         is_same = is_filled or built.ref in _PAIRS or counts_alike(model, built)
         return node if is_same else None
     step = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
-    is_step = step in _STEPS or (step == "to" and len(node.args) == 1 and _is_dtype(model, node.args[0]))
+    is_step = step in _STEPS or (step == "to" and len(node.args) == 1 and _is_int64(model, node.args[0]))
     if not is_step or not isinstance(node.func, cst.Attribute):
         return None
     return counted_on_host(model, node.func.value)
 
 
-def _is_dtype(model: Model, argument: cst.Arg) -> bool:
+def _is_int64(model: Model, argument: cst.Arg) -> bool:
     return model.value(argument.value).kind is Kind.DTYPE and (model.value(argument.value).dtype or "") == "int64"
 
 
@@ -92,10 +92,10 @@ def _indexes(model: Model, function: FunctionInfo, use: ast.Name, owner: str) ->
     whole = function.parents[above] if isinstance(above, ast.Tuple) else above
     if not isinstance(whole, ast.Subscript) or use not in parts_of(whole):
         return False
-    return _whole(model, function, whole.value) == owner
+    return _tensor_of(model, function, whole.value) == owner
 
 
-def _whole(model: Model, function: FunctionInfo, node: ast.expr) -> str | None:
+def _tensor_of(model: Model, function: FunctionInfo, node: ast.expr) -> str | None:
     """The name of the tensor whose part or view an expression is."""
     while not isinstance(node, ast.Name):
         called = node.func if isinstance(node, ast.Call) else None

@@ -109,7 +109,7 @@ def _own_dtype(built: Built) -> str | None:
     number = data.elements[0].value if isinstance(data, cst.List) and data.elements else None
     number = number.expression if isinstance(number, cst.UnaryOperation) else number
     is_default = isinstance(number, cst.Float) or shape.is_literal(number, "True") or shape.is_literal(number, "False")
-    return None if dtype == FILLABLE["torch.Tensor"] and is_default else dtype
+    return None if dtype == FILLABLE["torch.Tensor"] and (is_default or built.sized) else dtype
 
 
 def _packs_exact_number(model: Model, built: Built) -> bool:
@@ -135,7 +135,8 @@ def _drop_call(model: Model, move: Move, rest: str) -> tuple[Edit, ...] | None:
         return None
     is_alone = isinstance(model.parent(move.site.node), (cst.Assign, cst.Arg, cst.Return)) and not rest
     is_sum = isinstance(moved, cst.BinaryOperation) and len(moved.lpar) == 1
-    if not is_alone or not is_sum or b"\n" in tree.source.utf8[before:start]:
+    follows_word = tree.source.utf8[before - 1 : before].isalnum()  # `return(n + 1).to(d)`
+    if not is_alone or not is_sum or follows_word or b"\n" in tree.source.utf8[before:start]:
         return (Edit(start, end, rest.encode()),)
     first, last = tree.span(moved)
     return Edit(before, first, b""), Edit(last, end, b"")

@@ -153,10 +153,10 @@ def may_wrap(model: Model, node: cst.BaseExpression, dtype: str | None) -> bool:
         return False
     while isinstance(node, (cst.Call, cst.Subscript)):
         inner = node.value if isinstance(node, cst.Subscript) else shape.receiver(node)
-        is_drawn = isinstance(node, cst.Call) and shape.method_name(node) == "fill_diagonal_"
-        if is_drawn and not _is_byte(model, node.args[0].value):  # type: ignore[union-attr]
+        method = shape.method_name(node) if isinstance(node, cst.Call) else None
+        if isinstance(node, cst.Call) and method == "fill_diagonal_" and not _is_byte(model, node.args[0].value):
             return True
-        fills = isinstance(node, cst.Call) and shape.method_name(node) == "fill_"
+        fills = method == "fill_"
         if inner is None or model.value(inner).kind is not Kind.TENSOR or fills:
             break
         node = inner

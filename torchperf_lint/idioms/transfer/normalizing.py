@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.arguments import given
-from torchperf_lint.knowledge.transforms import CONVERSIONS, NORMALIZERS, NORMALIZING, PIPELINES, SEQUENCE, STATISTICS
+from torchperf_lint.knowledge.transforms import (
+    CONVERSIONS,
+    IMAGE,
+    NORMALIZERS,
+    NORMALIZING,
+    PIPELINES,
+    SEQUENCE,
+    STATISTICS,
+)
 from torchperf_lint.model.domain.values import Device, Kind
 from torchperf_lint.syntax import cst, shape
 
@@ -30,12 +38,12 @@ def normalizing(model: Model) -> Iterator[Normalizing]:
     """The calls whose mean or deviation is shown to be on the host."""
     for site in model.calls(*NORMALIZING, hot=True):
         if _has_statistics_of_host(model, site, 1):
-            yield from _on_device(model, site)
+            yield from filter(None, [_on_device(model, site)])
     names = tuple(model.called_names) if model.code.speaks_of("torchvision") else ()
     for site in model.sites(names, True, lambda record: model.callee(record).ref in _OBJECTS):
         made = model.creation(model.value(site.node.func))
         if made is not None and any(_has_statistics_of_host(model, each, 0) for each in _normalizers(model, made)):
-            yield from _on_device(model, site)
+            yield from filter(None, [_on_device(model, site)])
 
 
 def _normalizers(model: Model, made: Site) -> list[Site]:
@@ -52,12 +60,12 @@ def _normalizers(model: Model, made: Site) -> list[Site]:
     return [each for each in found if each is not None]
 
 
-def _on_device(model: Model, site: Site) -> Iterator[Normalizing]:
-    image = shape.argument(site.node, "tensor", 0)
-    because = model.on_device(image) if isinstance(image, cst.BaseExpression) else None
+def _on_device(model: Model, site: Site) -> Normalizing | None:
+    given_as = (shape.argument(site.node, name, 0) for name in IMAGE)
+    image = next((each for each in given_as if isinstance(each, cst.BaseExpression)), None)
+    because = None if image is None else model.on_device(image)
     hot_path = None if because is None else model.hot_path(site)
-    if hot_path is not None:
-        yield Normalizing(site, hot_path, because or ())
+    return None if because is None or hot_path is None else Normalizing(site, hot_path, because)
 
 
 def _has_statistics_of_host(model: Model, site: Site, place: int) -> bool:

@@ -49,7 +49,6 @@ _PREFIXES = (
 )
 
 
-_MINIMIZED = ("fun", "func")
 _KNOWN_ROOTS = frozenset({*sys.stdlib_module_names, "torch", "torchmetrics", "numpy"})
 _NO_MODULES = re.compile(r"Transform|\.transforms\.|Augment|Dataset|Sampler|Collat|Process|Tokenizer|Reader")
 """Qualified names of base classes whose subclasses have a `forward` that runs per sample on the host."""
@@ -418,7 +417,10 @@ def _by_argument(inference: ValueQuestions, function: FunctionInfo) -> Contract 
                 return contract(record, f"`{taker}` has it called for every batch")
     for taker in sorted(hooks.MINIMIZERS):
         for record in calls.get(taker, ()):
-            given = [*record.call.args[:1], *(each.value for each in record.call.keywords if each.arg in _MINIMIZED)]
+            given = [
+                *record.call.args[:1],
+                *(each.value for each in record.call.keywords if each.arg in hooks.MINIMIZED),
+            ]
             ref = inference.frame_value(record.function, record.call.func).ref or ""
             if ref.startswith("scipy.optimize.") and any(means(without_partial(each), record) for each in given):
                 made = contract(record, f"SciPy's `{taker}` calls it for each point of its search")

@@ -74,14 +74,26 @@ def made_from(loop: Loop, counts: Callable[[ast.AST], bool], made: set[str]) -> 
 
 
 def searches(loop: Loop) -> bool:
-    """Whether a loop doubles or halves what its test compares, or the distance of that: it ends after a few passes.
+    """Whether each pass doubles or halves what the loop's test compares, or its distance: it ends after a few passes.
 
     `while size <= most: ... size *= 2`, `while low <= high: middle = (low + high) // 2`.
     """
     if not isinstance(loop, ast.While) or not isinstance(loop.test, ast.Compare):
         return False
     compared = {each.id for each in (loop.test.left, *loop.test.comparators) if isinstance(each, ast.Name)}
-    return any(_scales(node, compared) or _halves(node, compared) for node in subtree(loop))
+    in_each_pass = list(_in_each_pass(loop.body))
+    halved = (node for each in in_each_pass if isinstance(each, ast.Assign) for node in subtree(each.value))
+    return any(_scales(each, compared) for each in in_each_pass) or any(_halves(node, compared) for node in halved)
+
+
+def _in_each_pass(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that each pass runs, unless it leaves the loop: `if fits(size): size *= 2`, `else: break`."""
+    for each in body:
+        yield each
+        if isinstance(each, ast.If) and each.orelse and isinstance(each.orelse[-1], (ast.Break, ast.Return)):
+            yield from each.body
+        elif isinstance(each, ast.If) and isinstance(each.body[-1], (ast.Break, ast.Return)):
+            yield from each.orelse
 
 
 def _scales(node: ast.AST, compared: set[str]) -> bool:

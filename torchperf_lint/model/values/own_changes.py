@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
@@ -73,24 +74,30 @@ def trained(inference: ValueQuestions, cls: ClassInfo, name: str, value: Value) 
 
 
 def is_sent_to_host(inference: ValueQuestions, cls: ClassInfo, name: str) -> bool:
-    """Whether a method other than the constructor moves the part to the host, and does not move it back."""
-    return any(
-        _sends_to_host(inference, method, name)
-        for owner in inference.lineage(cls)
-        for method in owner.methods.values()
-        if method.name != "__init__"
-    )
+    """Whether a method that moves the whole object moves this part of it to the host afterwards."""
+    for owner in inference.lineage(cls):
+        for method in owner.methods.values():
+            move = method.note(("parts moved again", method), functools.partial(_moved_again, method)).get(name)
+            if move is not None and _is_to_host(inference, method, move):
+                return True
+    return False
 
 
-def _sends_to_host(inference: ValueQuestions, method: FunctionInfo, name: str) -> bool:
-    path = f"{method.self_name}.{name}"
-    moves = [each.call for each in method.calls_made if _moved_part(each.call) == path]
-    return bool(moves) and _is_to_host(inference, method, max(moves, key=lambda call: call.lineno))
-
-
-def _moved_part(call: ast.Call) -> str | None:
-    is_move = isinstance(call.func, ast.Attribute) and call.func.attr in (*_MOVES, "cpu")
-    return dotted(call.func.value) if is_move else None  # type: ignore[attr-defined]
+def _moved_again(method: FunctionInfo) -> dict[str, ast.Call]:
+    """The last moves of parts, by their names, behind `self.to(device)` or `super().to(device)`."""
+    found: dict[str, ast.Call] = {}
+    is_whole_moved = False
+    for record in method.calls_made:
+        func = record.call.func
+        if not isinstance(func, ast.Attribute) or func.attr not in (*_MOVES, "cpu"):
+            continue
+        moved_path = dotted(func.value)
+        of_super = isinstance(func.value, ast.Call) and last_name(func.value.func) == "super"
+        if of_super or (moved_path is not None and moved_path == method.self_name):
+            is_whole_moved = True
+        elif is_whole_moved and moved_path is not None and moved_path.startswith(f"{method.self_name}."):
+            found[moved_path.removeprefix(f"{method.self_name}.")] = record.call
+    return found
 
 
 def _is_to_host(inference: ValueQuestions, method: FunctionInfo, move: ast.Call) -> bool:
