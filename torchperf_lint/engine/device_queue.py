@@ -142,7 +142,7 @@ class Queue:
         branches = []
         for block in (statement.body, statement.orelse):
             fails = bool(block) and isinstance(block[-1], ast.Raise) and not is_caught  # an error ends the pass
-            is_rare = bool(block) and self._model.is_sampled(block[0])  # nearly every pass goes past it
+            is_rare = bool(block) and self._model.is_hardly_run(block[0])  # nearly every pass goes past it
             branches.append([] if fails or is_rare else list(self._block(function, block, depth)))
         first, last = (_shared([branch[::step] for branch in branches]) for step in (1, -1))
         yield from first

@@ -26,7 +26,7 @@ _OF_TENSORS = frozenset(
 )
 """Methods that tensors have, which launch little work."""
 _PROPERTIES = frozenset({"property", "cached_property"})
-_LAZY = frozenset({"zip", "map", "filter", "imap", "starmap", "chain"})
+_LAZY = frozenset({"zip", "map", "filter", "imap", "starmap", "chain", "islice", "reversed"})
 """What makes its items when a loop asks for them, by what it is given."""
 _OF_DICTS = frozenset({"items", "keys", "values"})
 _SHOWS = ("log", "print", "report", "record", "write", "show", "display", "track")
@@ -65,6 +65,7 @@ class Expressions:
     ) -> None:
         """`site` surely waits; `of_call` gives the events of a function one call deeper, None where it is too deep."""
         self._model = model
+        self._function = function
         self._statement = statement
         self._site = site
         self._of_call = of_call
@@ -92,11 +93,24 @@ class Expressions:
             yield self._event(node, waits=False)
 
     def hands_out_quietly(self, iterable: ast.expr) -> bool:
-        """Whether a loop that goes over an iterable launches nothing where it asks for the next item."""
+        """Whether a loop that goes over an iterable launches nothing where it asks for the next item.
+
+        A name counts by what alone is bound to it: what it has may be a generator that is only called a list.
+        """
         node = walked(iterable)
-        if isinstance(node, ast.Call) and last_name(node.func) in _LAZY:
-            return last_name(node.func) == "zip" and all(map(self.hands_out_quietly, node.args))
-        return self._is_quiet(node) or self._is_plain_loader(node)
+        if self._is_plain_loader(node):
+            return True
+        if isinstance(node, ast.Name):
+            bound = self._model.only_binding(self._function, node.id)
+            return bound is not None and not isinstance(bound, ast.Name) and self.hands_out_quietly(bound)
+        if isinstance(node, (ast.GeneratorExp, ast.Attribute)):
+            return False
+        if isinstance(node, ast.Call):
+            if last_name(node.func) in _LAZY:
+                return last_name(node.func) == "zip" and all(map(self.hands_out_quietly, node.args))
+            if self._value(node.func).function is not None:
+                return False
+        return self._is_quiet(node)
 
     def is_of_host(self, call: ast.Call) -> bool:
         """Whether a call works on the host alone, and launches no kernel, however short."""
@@ -326,8 +340,14 @@ class Expressions:
             return  # a number is halved or doubled
         elif owner.cls is None and (name in launches.MODES or _is_of_parts(call, name, owner.kind)):
             return
-        elif name not in launches.QUIET_METHODS or owner.kind not in (Kind.UNKNOWN, Kind.LOADER, Kind.METHOD):
+        elif name not in launches.QUIET_METHODS or not self._may_be_quiet(call, owner):
             yield self._event(call, waits=False)
+
+    def _may_be_quiet(self, call: ast.Call, owner: Value) -> bool:
+        """Whether a method by such a name is one of the host; that of an attribute which gets tensors is not."""
+        given = (*call.args, *(keyword.value for keyword in call.keywords))
+        is_attribute = owner.kind is Kind.METHOD and not any(self._value(each).holds_tensors for each in given)
+        return owner.kind in (Kind.UNKNOWN, Kind.LOADER) or is_attribute
 
     def _of_tensor(self, call: ast.Call, name: str, owner: Value) -> Iterator[Event]:
         there = owner.device.on_accelerator and not owner.mixed

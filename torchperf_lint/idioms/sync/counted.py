@@ -50,12 +50,17 @@ def _is_int64(model: Model, argument: cst.Arg) -> bool:
     return model.value(argument.value).kind is Kind.DTYPE and (model.value(argument.value).dtype or "") == "int64"
 
 
-def counted_before(model: Model, function: FunctionInfo, index: ast.Name, owner: str) -> tuple[Edit, ...] | None:
+def counted_before(model: Model, function: FunctionInfo, index: str, owner: str) -> tuple[Edit, ...] | None:
     """The edit that counts `rows` where `owner` is, if the function uses `rows` for an index of that tensor alone.
 
     `rows, columns = torch.triu_indices(n, n)` counts two.
     """
-    stores = [each for each in _uses(function, index.id) if not isinstance(each.ctx, ast.Load)]
+    question = ("counted before", function, index, owner)
+    return model.remember(question, lambda: _counted_before(model, function, index, owner))
+
+
+def _counted_before(model: Model, function: FunctionInfo, index: str, owner: str) -> tuple[Edit, ...] | None:
+    stores = [each for each in _uses(function, index) if not isinstance(each.ctx, ast.Load)]
     bound = surroundings.statement_around(function, stores[0]) if len(stores) == 1 else None
     target = bound.targets[0] if isinstance(bound, ast.Assign) and len(bound.targets) == 1 else None
     names = target.elts if isinstance(target, ast.Tuple) else [target]

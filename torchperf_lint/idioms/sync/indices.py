@@ -177,7 +177,7 @@ def _counted_there(
         name = model.ast_of(node)
         if not isinstance(name, ast.Name) or not isinstance(owner, cst.Name) or _takes_a_number(indexed):
             return None  # through places of the device, a number is copied as well
-        return counted_before(model, indexed.function, name, owner.value)
+        return counted_before(model, indexed.function, name.id, owner.value)
     root = counted_on_host(model, node)
     if root is not None:
         return edits.add_argument(tree, root, device)

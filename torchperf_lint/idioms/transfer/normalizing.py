@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.knowledge.transforms import (
-    CONVERSIONS,
     IMAGE,
     NORMALIZERS,
     NORMALIZING,
     PIPELINES,
     SEQUENCE,
     STATISTICS,
+    TENSORS_TO_TENSORS,
 )
 from torchperf_lint.model.domain.values import Device, Kind
 from torchperf_lint.syntax import cst, shape
@@ -47,17 +47,19 @@ def normalizing(model: Model) -> Iterator[Normalizing]:
 
 
 def _normalizers(model: Model, made: Site) -> list[Site]:
-    """The object itself, or those that a pipeline runs; none if that begins with images that are no tensors."""
+    """The object itself, or those that a pipeline runs where the image is: what stands before leaves it there."""
     if model.value(made.node.func).ref in NORMALIZERS:
         return [made]
     listed = [argument.value for argument in made.node.args]
     if len(listed) == 1 and isinstance(listed[0], (cst.List, cst.Tuple)):
         listed = [element.value for element in listed[0].elements]
-    steps = [model.value(each) for each in listed]
-    if any((value.ref or "").rpartition(".")[2] in CONVERSIONS for value in steps):
-        return []
-    found = [model.creation(value) for value in steps if value.ref in NORMALIZERS]
-    return [each for each in found if each is not None]
+    found: list[Site] = []
+    for step in map(model.value, listed):
+        if step.ref not in TENSORS_TO_TENSORS:
+            break
+        normalizer = model.creation(step) if step.ref in NORMALIZERS else None
+        found += [] if normalizer is None else [normalizer]
+    return found
 
 
 def _on_device(model: Model, site: Site) -> Normalizing | None:

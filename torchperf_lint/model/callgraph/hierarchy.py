@@ -78,7 +78,7 @@ def overrides(inference: ValueQuestions, function: FunctionInfo, other: Function
 def inherits(inference: ValueQuestions, caller: FunctionInfo, function: FunctionInfo) -> bool:
     """Whether an object with the method, of a class below, runs the base's method `caller`, too.
 
-    It does not if its class overrides that one, and does not call it by `super()` or the base's name.
+    It does not if its class overrides that one, and no method of it calls the base's by `super()` or its name.
     """
     base, cls = caller.cls, function.cls
     if base is None or cls is None or base is cls or base not in inference.lineage(cls):
@@ -86,7 +86,14 @@ def inherits(inference: ValueQuestions, caller: FunctionInfo, function: Function
     own = inference.method(cls, caller.name)
     if own is None or own is caller:
         return True
-    return any(last_name(each.call.func) == caller.name for each in own.calls_made)
+    calls = [each.call.func for method in cls.methods.values() for each in method.calls_made]
+    return any(last_name(func) == caller.name and not _is_own(func, own) for func in calls)
+
+
+def _is_own(func: ast.expr, method: FunctionInfo) -> bool:
+    """`self.fit`: the method of the object's own class."""
+    receiver = func.value if isinstance(func, ast.Attribute) else None
+    return isinstance(receiver, ast.Name) and receiver.id == method.self_name
 
 
 def _overridden(inference: ValueQuestions, receiver: Value, function: FunctionInfo) -> FunctionInfo | None:
