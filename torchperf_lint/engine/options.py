@@ -391,14 +391,18 @@ def _attribute(spot: Spot, cls: ClassInfo | None, name: str, steps: int) -> Opti
     for statement, expression in stored.stores:
         option = _option(there, expression, steps)
         if len(stored.stores) > 1:
-            for test, wanted in tests(there.model.place_of(statement)):
+            place = there.model.place_of(statement)
+            if not all(isinstance(each, ast.If) for each in place.around()):
+                return None
+            for test, wanted in tests(place):
                 asked = truth(there, test, steps)
                 if asked is None:
                     return None
-                if bool(asked.value) is not wanted:
-                    option = found
-                    break
+                is_skipped = bool(asked.value) is not wanted
+                option = found if is_skipped else option
                 option = None if option is None else _because_of(asked, option)
+                if is_skipped:
+                    break
         found = option
     return None if found is None or found.default is None else found
 
