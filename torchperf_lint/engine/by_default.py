@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.engine.options import CALLED_BY_OTHERS, MOST_STEPS, Option, Spot, tests, truth
+from torchperf_lint.engine.options import CALLED_BY_OTHERS, MOST_STEPS, Option, Spot, is_handed_over, tests, truth
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -59,14 +59,16 @@ def _above(model: Model, function: FunctionInfo, calls: int) -> Option | None:
     Not one that asks whether to train: who trains sets it.
     """
     home = model.home(function)
-    by_others = function.name in CALLED_BY_OTHERS or home.contract(function) is not None
+    by_others = function.name in CALLED_BY_OTHERS or is_handed_over(home, function) or home.may_be_value(function)
     callers = () if by_others or calls == 0 else home.callers(function)
-    found = [
-        _keeping(home.home(each.function), each.function, each.statement) or _above(home, each.function, calls - 1)
-        for each in callers[:_MOST_CALLERS]
-    ]
-    is_off = 0 < len(callers) <= _MOST_CALLERS and None not in found
-    return found[0] if is_off and found[0] is not None and _TRAINS.isdisjoint(found[0].name.split("_")) else None
+    first: Option | None = None
+    for each in callers if len(callers) <= _MOST_CALLERS else ():
+        there = home.home(each.function)
+        found = _keeping(there, each.function, each.statement) or _above(home, each.function, calls - 1)
+        if found is None or not _TRAINS.isdisjoint(found.name.split("_")):
+            return None
+        first = first or found
+    return first
 
 
 def _is_alone(link: Link, below: FunctionInfo) -> bool:

@@ -174,7 +174,7 @@ def _given_by_calls(spot: Spot, name: str, steps: int) -> Option | None:
     if not applied and function.name == "forward":
         is_off = literal is not None and literal.value is False and handed_on_by_all(spot.model, name, literal)
         return own if is_off else None
-    if not applied and (function.name in CALLED_BY_OTHERS or _is_handed_over(spot.model, function)):
+    if not applied and (function.name in CALLED_BY_OTHERS or is_handed_over(spot.model, function)):
         return None
     found: list[Option] = []
     for record in records:
@@ -332,7 +332,7 @@ def _goes_on(given: ast.expr, name: str, own: Option | None) -> bool:
     return name in names and (isinstance(given, ast.Name) or (own is not None and own.value is None))
 
 
-def _is_handed_over(model: Model, function: FunctionInfo) -> bool:
+def is_handed_over(model: Model, function: FunctionInfo) -> bool:
     """Whether a framework calls the function, or another one that gets it as an argument."""
     return model.contract(function) is not None or bool(model.given_away(function))
 

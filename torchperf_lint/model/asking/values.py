@@ -94,6 +94,10 @@ class ValueModel(CodeModel):
         """The calls in its file, and in those of its class's bases, that get the function as an argument."""
         return calling.handed_over(self._inference, function)
 
+    def may_be_value(self, function: FunctionInfo) -> bool:
+        """Whether something may name the function without calling it, as a table of commands does."""
+        return calling.may_be_value(self._inference, function)
+
     def contract(self, function: FunctionInfo) -> Contract | None:
         """The promise of the framework that calls the function; None if no framework calls it."""
         return self._inference.contract(function)
