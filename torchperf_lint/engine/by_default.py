@@ -27,9 +27,10 @@ _MOST_CALLERS = 10
 
 
 class Off(NamedTuple):
-    """The option that is off, and the evidence."""
+    """The option that is off, its default, and the evidence."""
 
     name: str
+    default: ast.expr
     because: Because
 
 
@@ -50,7 +51,7 @@ def off_by_default(way: Sequence[Link]) -> Off | None:
 
 def _off(option: Option, default: ast.expr) -> Off:
     text = f"this does not run with the default of `{option.name}`, and no call that was found sets another"
-    return Off(option.name, Because(default.lineno, text, option.path))
+    return Off(option.name, default, Because(default.lineno, text, option.path))
 
 
 def _above(model: Model, function: FunctionInfo, calls: int) -> Option | None:

@@ -42,7 +42,7 @@ class Weight(NamedTuple):
     because: tuple[Because, ...]
     about: str
     behind: int | None = None  # the start of the expression that has waited for the same work
-    option: str = ""  # the one that is off by default, and without which the place does not run
+    unless: str = ""  # the end of the message: the option without which the place does not run
 
 
 def weigh(rule: Rule, finding: Finding, model: Model) -> Weight:
@@ -70,9 +70,9 @@ def weigh(rule: Rule, finding: Finding, model: Model) -> Weight:
         severity = severity.at_most(reason.at_most)
         because = (*because, reason.because)
     behind = None if reason is None else reason.behind
-    option = "" if reason is None else reason.option
+    unless = "" if reason is None else reason.unless
     about = _about(model, finding)
-    return Weight(Cost(rate, rule.loses), severity, _confidence(because), because, about, behind, option)
+    return Weight(Cost(rate, rule.loses), severity, _confidence(because), because, about, behind, unless)
 
 
 def _way(model: Model, site: Site, hot_path: HotPath | None) -> Iterator[Link]:

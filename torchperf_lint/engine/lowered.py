@@ -18,6 +18,7 @@ from torchperf_lint.syntax.tree import subtree
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from torchperf_lint.engine.by_default import Off
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.same_pass import Link
     from torchperf_lint.model import HotPath
@@ -26,13 +27,19 @@ if TYPE_CHECKING:
 class Lowered(NamedTuple):
     """The most severe that a finding is then, and why; `behind` is the start of the expression that waited before.
 
-    `option` is the one that is off by default.
+    `unless` ends the message where an option is off by default.
     """
 
     at_most: Severity
     because: Because
     behind: int | None = None
-    option: str = ""
+    unless: str = ""
+
+
+def _unless(unset: Off) -> str:
+    """With which option the place runs, as the end of a message."""
+    is_plain = isinstance(unset.default, ast.Constant) and (unset.default.value is False or unset.default.value is None)
+    return f", unless `{unset.name}` is set" + ("" if is_plain else " to something else")
 
 
 def lowered(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Lowered | None:
@@ -62,7 +69,7 @@ def _reasons(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Iterator[Low
         yield drained
     unset = off_by_default(way)
     if unset is not None:
-        yield Lowered(Severity.WARNING, unset.because, option=unset.name)
+        yield Lowered(Severity.WARNING, unset.because, unless=_unless(unset))
     if hot_path.evaluates:
         row = hot_path.because[-1] if hot_path.because else Because(here.statement.lineno, "")
         infers = hot_path.frequency is Frequency.INFERENCE_LOOP

@@ -153,7 +153,6 @@ def diagnostic_of(rule: Rule, finding: Finding, source: Source, model: Model) ->
     row, column = source.position(site.start)
     end_row, end_column = source.position(site.end)
     fix = _as_far_as_shown(finding.fix, weight.because)
-    unless = f", unless `{weight.option}` keeps its default" if weight.option else ""
     return Diagnostic(
         path=source.path,
         row=row,
@@ -163,7 +162,7 @@ def diagnostic_of(rule: Rule, finding: Finding, source: Source, model: Model) ->
         code=rule.code,
         name=rule.name,
         severity=weight.severity.value,
-        message=rule.message.format(**finding.fields) + unless,
+        message=rule.message.format(**finding.fields) + weight.unless,
         because=tuple(dict.fromkeys(_from_here(step, source.path) for step in weight.because)),
         fix=_with_assumption(fix, rule) if isinstance(fix, Fix) else None,
         start=site.start,
