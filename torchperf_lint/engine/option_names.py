@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.knowledge.conventions import WRAP_DEFAULTS
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.names import last_name
 from torchperf_lint.syntax.tree import subtree
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model
-    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
+    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
 
 
 class Declared(NamedTuple):
@@ -58,7 +59,9 @@ def _unwrapped(value: ast.expr) -> ast.expr:
     if not isinstance(value, ast.Call):
         return value
     named = next((each.value for each in value.keywords if each.arg == "default"), None)
-    return named if named is not None else value.args[0] if value.args else value
+    if named is not None:
+        return named
+    return value.args[0] if value.args and last_name(value.func) in WRAP_DEFAULTS else value
 
 
 def looked_up(node: ast.Call) -> tuple[ast.expr, str, ast.expr] | None:
@@ -71,34 +74,38 @@ def looked_up(node: ast.Call) -> tuple[ast.expr, str, ast.expr] | None:
     return owner, name.value, default
 
 
-def handed_on(model: Model, function: FunctionInfo, given: ast.expr, name: str, default: ast.Constant) -> bool:
-    """Whether a call hands on an option of unknown settings, which has this name or falls back on the default.
+def handed_on(model: Model, function: FunctionInfo, given: ast.expr, name: str, default: object) -> str | None:
+    """The name of the option of unknown settings that a call hands on, if it is this one or falls back on the default.
 
     As in `smooth=config.smooth`, `smooth=config.smooths if config is not None else False`.
     """
     if isinstance(given, ast.Name):
         bound = None if given.id in function.parameter_names else model.only_binding(function, given.id)
-        return bound is not None and handed_on(model, function, bound, name, default)
+        return None if bound is None else handed_on(model, function, bound, name, default)
     if isinstance(given, ast.IfExp):
         arms = given.body, given.orelse
-        return any(_is_same(each, default) for each in arms) and any(
-            _is_setting(model, function, each) for each in arms
-        )
-    return _is_setting(model, function, given) and isinstance(given, ast.Attribute) and given.attr == name
+        settings = (_setting(model, function, each) for each in arms)
+        return next(filter(None, settings), None) if any(_is_same(each, default) for each in arms) else None
+    setting = _setting(model, function, given)
+    return setting if setting == name else None
 
 
-def _is_setting(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
-    """Whether it is an attribute of an object of which nothing is known, not of the method's own."""
+def _setting(model: Model, function: FunctionInfo, node: ast.expr) -> str | None:
+    """The name of an attribute of an object of which nothing is known; None for the method's own."""
     if not isinstance(node, ast.Attribute) or (
         isinstance(node.value, ast.Name) and node.value.id == function.self_name
     ):
-        return False
+        return None
     owner = model.value_in(function, node.value)
-    return owner.kind in (Kind.UNKNOWN, Kind.METHOD) and owner.function is None and owner.cls is None
+    is_unknown = owner.kind in (Kind.UNKNOWN, Kind.METHOD) and owner.function is None and owner.cls is None
+    return node.attr if is_unknown else None
 
 
-def handed_on_by_all(model: Model, name: str, default: ast.Constant) -> bool:
-    """Whether calls nearby give an argument of that name, and each of them hands on settings or the default itself."""
+def handed_on_by_all(model: Model, forward: FunctionInfo, name: str, default: object) -> bool:
+    """Whether calls nearby give `forward` an argument by its name, and each hands on settings or the default itself.
+
+    Nothing nearby gives the settings another value, and no call that may run it spreads arguments or counts that far.
+    """
     given = [
         (near, record.function, keyword.value)
         for near in model.with_neighbours
@@ -107,21 +114,60 @@ def handed_on_by_all(model: Model, name: str, default: ast.Constant) -> bool:
         if keyword.arg == name
     ]
     others = [each for each in given if not _is_same(each[2], default)]
-    return bool(others) and all(handed_on(*each, name, default) for each in others)
+    settings = [handed_on(*each, name, default) for each in others]
+    if not settings or any(each is None or named_otherwise(model, each, default) for each in settings):
+        return False
+    arguments = forward.arguments
+    positional = [] if arguments is None else [each.arg for each in (*arguments.posonlyargs, *arguments.args)][1:]
+    at = positional.index(name) if name in positional else None
+    return not any(
+        _may_count_to(record.call, at) and _may_run(near, record, forward)
+        for near in model.with_neighbours
+        for record in near.all_calls
+    )
 
 
-def _is_same(node: ast.expr, default: ast.Constant) -> bool:
+def _may_count_to(call: ast.Call, at: int | None) -> bool:
+    """Whether a call spreads arguments, or gives so many that one stands at that position."""
+    is_spread = any(isinstance(each, ast.Starred) for each in call.args) or None in [each.arg for each in call.keywords]
+    return is_spread or (at is not None and len(call.args) > at)
+
+
+def _may_run(model: Model, record: CallRecord, forward: FunctionInfo) -> bool:
+    """Whether what is called may be an object of the class of `forward`: all but what is known to be something else."""
+    func = record.call.func
+    by_name = isinstance(func, ast.Attribute) and func.attr == forward.name
+    called = model.value_in(record.function, func.value if isinstance(func, ast.Attribute) and by_name else func)
+    if called.cls is None or called.among or forward.cls is None:
+        return called.kind in (Kind.UNKNOWN, Kind.MODULE)
+    is_class = called.kind is Kind.CLASS and not by_name
+    return not is_class and (forward.cls in model.lineage(called.cls) or called.cls in model.lineage(forward.cls))
+
+
+def _is_same(node: ast.expr, default: object) -> bool:
     literal = literal_of(node)
-    return literal is not None and literal.value == default.value and type(literal.value) is type(default.value)
+    return literal is not None and literal.value == default and type(literal.value) is type(default)
 
 
-def named_otherwise(model: Model, name: str, default: ast.Constant) -> bool:
+def named_otherwise(model: Model, name: str, default: object) -> bool:
     """Whether the file, one that imports it or one that it imports gives something of that name another value.
 
-    What hands on something of the same name gives no other one.
+    What hands on something of the same name gives no other one. Arguments by position may be any field of settings.
     """
-    given = (each for near in model.with_neighbours for each in _all_given(near).get(name, ()))
+    around = model.with_neighbours
+    given = [
+        *(each for near in around for each in _all_given(near).get(name, ())),
+        *model.remember(("given by position", name), lambda: list(_by_position(around, name))),
+    ]
     return any(not _is_same(each, default) and not _has_name(each, name) for each in given)
+
+
+def _by_position(around: list[Model], name: str) -> Iterator[ast.expr]:
+    """What calls in these files give by position to a class that has such a field, or to one below it."""
+    for near in around:
+        for cls in near.classes:
+            if any(last_name(target) == name for each in near.lineage(cls) for target in _fields(each)):
+                yield from (each for file in around for made in file.calls_named(cls.name) for each in made.call.args)
 
 
 def _all_given(model: Model) -> dict[str, list[ast.expr]]:

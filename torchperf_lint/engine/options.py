@@ -51,8 +51,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.GtE: lambda left, right: left >= right,
 }
 
-
-SOMETHING = object()
+_SOMETHING = object()
 """The value of what is not None, and of which nothing else is known."""
 
 
@@ -95,7 +94,7 @@ def _compared(spot: Spot, test: ast.Compare, steps: int) -> Option | None:
     left, right = (_option(spot, each, steps) for each in (test.left, test.comparators[0]))
     if compare is None or left is None or right is None:
         return None
-    if SOMETHING in (left.value, right.value) and not isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+    if _SOMETHING in (left.value, right.value) and not isinstance(test.ops[0], (ast.Is, ast.IsNot)):
         return None
     named = left if left.default is not None else right
     try:
@@ -112,8 +111,9 @@ def _option(spot: Spot, node: ast.expr, steps: int) -> Option | None:
     if isinstance(node, ast.Name):
         return _named(spot, node, steps)
     if isinstance(node, ast.Attribute):
-        is_own = isinstance(node.value, ast.Name) and node.value.id == spot.function.self_name
-        return _attribute(spot, spot.function.cls, node.attr, steps - 1) if is_own else _field(spot, node, steps - 1)
+        if isinstance(node.value, ast.Name) and node.value.id == spot.function.self_name:
+            return _attribute(spot, spot.function.cls, node.attr, steps - 1)
+        return _field(spot, node.value, node.attr, steps - 1)
     if isinstance(node, ast.Call):
         return _looked_up(spot, node, steps - 1) or _answer(spot, node, steps - 1)
     if isinstance(node, ast.IfExp):
@@ -121,7 +121,7 @@ def _option(spot: Spot, node: ast.expr, steps: int) -> Option | None:
         chosen = None if asked is None else _option(spot, node.body if asked.value else node.orelse, steps - 1)
         return None if asked is None or chosen is None else _because_of(asked, chosen)
     if isinstance(node, ast.Lambda):
-        return Option(SOMETHING)
+        return Option(_SOMETHING)
     return truth(spot, node, steps - 1) if isinstance(node, _ASKS) else None
 
 
@@ -142,7 +142,7 @@ def _named(spot: Spot, node: ast.Name, steps: int) -> Option | None:
         isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name == node.id
         for each in spot.function.statements
     )
-    return Option(SOMETHING) if is_function and spot.function.bound_names.count(node.id) == 1 else None
+    return Option(_SOMETHING) if is_function and spot.function.bound_names.count(node.id) == 1 else None
 
 
 def _literal(node: ast.expr) -> Option | None:
@@ -172,7 +172,7 @@ def _given_by_calls(spot: Spot, name: str, steps: int) -> Option | None:
     if len(records) > _MOST_CALLS:
         return None
     if not applied and function.name == "forward":
-        is_off = literal is not None and literal.value is False and handed_on_by_all(spot.model, name, literal)
+        is_off = own is not None and own.value is False and handed_on_by_all(spot.model, function, name, own.value)
         return own if is_off else None
     if not applied and (function.name in CALLED_BY_OTHERS or is_handed_over(spot.model, function)):
         return None
@@ -195,15 +195,17 @@ def _given(spot: Spot, record: CallRecord, given: ast.expr, name: str, own: Opti
     """What a call gives for an option by default; the option's own default where it hands on settings' of its name."""
     there = Spot(spot.model.home(record.function), record.function)
     option = _option(there, given, steps - 1)
-    if own is None or own.default is None or option is not None:
-        return own if option is not None and own is not None and _is_alike(option, own) else option
-    literal = literal_of(own.default)
+    if own is None:
+        return option
+    if option is not None:
+        return own if _is_alike(option, own) else option
     stored = _stored_alone(there, given)
     if stored is not None:
         there, given = stored
-    if literal is None or literal.value is None or not handed_on(there.model, there.function, given, name, literal):
+    setting = None if own.value is None else handed_on(there.model, there.function, given, name, own.value)
+    if setting is None or any(named_otherwise(each, setting, own.value) for each in (spot.model, there.model)):
         return None
-    return None if any(named_otherwise(each, name, literal) for each in (spot.model, there.model)) else own
+    return own
 
 
 def _is_alike(option: Option, own: Option) -> bool:
@@ -232,7 +234,7 @@ def _given_by_constructions(spot: Spot, name: str, own: Option | None, steps: in
     """
     init = spot.function
     made = spot.model.constructions(init)
-    if own is None or own.default is None or made is None or len(made.records) > _MOST_CALLS:
+    if own is None or made is None or len(made.records) > _MOST_CALLS:
         return None
     if own.value is None and not made.records and _is_wanted(spot, name):
         return None
@@ -246,8 +248,7 @@ def _given_by_constructions(spot: Spot, name: str, own: Option | None, steps: in
         if option is None or option.value != own.value:
             return None
         found = option if option.default is not None else found
-    literal = literal_of(own.default)
-    if is_open and (literal is None or literal.value is None or named_otherwise(spot.model, name, literal)):
+    if is_open and (own.value is None or named_otherwise(spot.model, name, own.value)):
         return None
     return found
 
@@ -358,27 +359,29 @@ def _looked_up(spot: Spot, call: ast.Call, steps: int) -> Option | None:
     owner, name, default = asked
     if isinstance(owner, ast.Name) and owner.id == spot.function.self_name:
         return None
-    field = _field(spot, ast.Attribute(owner, name, ast.Load()), steps)
-    literal = literal_of(default)
-    if field is not None or literal is None or literal.value is None or named_otherwise(spot.model, name, literal):
+    field = _field(spot, owner, name, steps)
+    if field is not None:
         return field
+    literal = literal_of(default)
+    if literal is None or literal.value is None or named_otherwise(spot.model, name, literal.value):
+        return None
     return Option(literal.value, name, default, spot.model.path)
 
 
-def _field(spot: Spot, node: ast.Attribute, steps: int) -> Option | None:
+def _field(spot: Spot, node: ast.expr, name: str, steps: int) -> Option | None:
     """What an object of settings has by default: a field of its class that nothing nearby gives another value."""
-    owner = spot.model.value_in(spot.function, node.value)
+    owner = spot.model.value_in(spot.function, node)
     if owner.cls is None or owner.among or owner.kind is Kind.CLASS:
         return None
     home = spot.model.home(owner.cls)
-    field = declared(home, owner.cls, node.attr)
+    field = declared(home, owner.cls, name)
     if field is None:
-        return _attribute(spot, owner.cls, node.attr, steps)
+        return _attribute(spot, owner.cls, name, steps)
     literal = literal_of(field.default)
     around = dict.fromkeys([spot.model, home, home.home(field.cls)])
-    if literal is None or any(named_otherwise(each, node.attr, literal) for each in around):
+    if literal is None or any(named_otherwise(each, name, literal.value) for each in around):
         return None
-    return Option(literal.value, node.attr, field.default, field.cls.path)
+    return Option(literal.value, name, field.default, field.cls.path)
 
 
 def _attribute(spot: Spot, cls: ClassInfo | None, name: str, steps: int) -> Option | None:

@@ -38,6 +38,9 @@ MAKERS = re.compile(r"_?(?:build|make|create|get|load|init|setup|prepare|wrap|un
 SETTINGS = frozenset("args cfg config conf hparams opt options params settings".split())
 """Names for what a program is told on its command line or in a file."""
 
+WRAP_DEFAULTS = frozenset("Argument Default Field Option attrib field ib".split())
+"""Functions whose first argument is the default of a field: Pydantic's, attrs', Typer's."""
+
 CRITERION_NAMES = frozenset("criterion loss_fn loss_func criteria loss_function objective lossfn".split())
 CRITERION_ENDINGS = ("_criterion", "_loss_fn", "_loss_func")
 OPTIMIZER_NAMES = frozenset("optimizer optim opt optimizers optimizerG optimizerD optimizer_g optimizer_d".split())
