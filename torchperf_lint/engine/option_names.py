@@ -166,8 +166,14 @@ def _by_position(around: list[Model], name: str) -> Iterator[ast.expr]:
     """What calls in these files give by position to a class that has such a field, or to one below it."""
     for near in around:
         for cls in near.classes:
-            if any(last_name(target) == name for each in near.lineage(cls) for target in _fields(each)):
-                yield from (each for file in around for made in file.calls_named(cls.name) for each in made.call.args)
+            lineage = near.lineage(cls)
+            if any(last_name(target) == name for each in lineage for target in _fields(each)):
+                methods = [method for each in lineage for method in each.methods.values()]
+                by_itself = [
+                    each for method in methods for each in method.calls_made if last_name(each.call.func) == "cls"
+                ]
+                by_name = [each for file in around for each in file.calls_named(cls.name)]
+                yield from (given for each in (*by_itself, *by_name) for given in each.call.args)
 
 
 def _all_given(model: Model) -> dict[str, list[ast.expr]]:
