@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from torchperf_lint.model.handles import FunctionInfo
     from torchperf_lint.syntax import cst
 
+_RUNS_LATER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+"""Expressions whose parts run later than their statement, or more than once."""
+
 
 class Workers(NamedTuple):
     """The worker processes of a loader."""
@@ -49,17 +52,20 @@ def none_by_default(model: Model, site: Site) -> bool:
 
 
 def only_first_batch(model: Model, site: Site) -> bool:
-    """Whether nothing but `next(iter(loader))` reads the loader that the call makes, once in the same function."""
+    """Whether a single `next(iter(loader))` is all that reads the loader that a function makes, once in each run."""
     function, call = model.function_of(site), model.ast_of(site.node)
-    holder = None if call is None else function.parents.get(call)
-    reads: list[ast.expr | None] = [call]
+    if function.is_module or call is None:
+        return False
+    read, holder = call, function.parents.get(call)
     if isinstance(holder, ast.Assign):
         target = holder.targets[0]
         if len(holder.targets) > 1 or not isinstance(target, ast.Name) or not model.bound_once(function, target.id):
             return False
         named = [each for each in subtree(function.node) if isinstance(each, ast.Name) and each.id == target.id]
-        reads = [each for each in named if each is not target]
-    return bool(reads) and all(each is not None and _takes_first(model, function, each) for each in reads)
+        if len(named) != 2:  # the target, and what reads it
+            return False
+        read = named[0] if named[1] is target else named[1]
+    return _takes_first(model, function, read)
 
 
 def _takes_first(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
@@ -67,9 +73,12 @@ def _takes_first(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     taken = None if made is None else function.parents.get(made)
     names = [last_name(each.func) if isinstance(each, ast.Call) else None for each in (made, taken)]
     around: ast.AST | None = taken
-    while around is not None and not isinstance(around, ast.stmt):
+    while around is not None and not isinstance(around, (ast.stmt, *_RUNS_LATER)):
         around = function.parents.get(around)
-    return names == ["iter", "next"] and isinstance(around, ast.stmt) and not model.place_of(around).loops()
+    if names != ["iter", "next"] or not isinstance(around, ast.stmt) or isinstance(around, ast.While):
+        return False
+    place = model.place_of(around)
+    return place.function is function and not place.loops()
 
 
 def _option(model: Model, node: cst.BaseExpression) -> int | None:
