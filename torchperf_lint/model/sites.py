@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.model.domain.frequency import HotPath
     from torchperf_lint.model.domain.interfaces import FileQuestions
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Place
+    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo, Place
     from torchperf_lint.syntax import cst
 
 _Node = TypeVar("_Node", bound=ast.expr)
@@ -92,31 +92,35 @@ class SiteModel(FrequencyModel):
         yield from self.sites(("__init__",), False, self._builds_own_loader)
         own = {each.name for each in self._index.classes if each.node.bases}
         named = tuple(name for name in self._index.calls if name.endswith("Loader") or name in own)
-        yield from self.sites(named, False, lambda record: self._opened(self.callee(record)) is not None)
+        yield from self.sites(named, False, lambda record: self._leaving_options(self.callee(record)) is not None)
 
     def loader_position(self, site: Site, name: str) -> int | None:
         """The 0-based position of a loader's parameter in the call that builds it; None if it is keyword-only."""
         made = self.value(site.node.func)
-        opened = self._opened(made)
-        if opened is not None:
-            return loader_classes.maker_position(opened, name)
+        constructor = self._leaving_options(made)
+        if constructor is not None:
+            return loader_classes.maker_position(constructor, name)
         cls = None if made.kind is Kind.LIBRARY else self.place(site.node).function.cls
         own = made.ref if cls is None else loader_classes.loader_class(self._inference, cls)
         return loading.position(own or "", name)
 
     def is_of_own_class(self, site: Site) -> bool:
         """Whether the call builds a loader of a class of the project."""
-        return self._opened(self.value(site.node.func)) is not None
+        return self._leaving_options(self.value(site.node.func)) is not None
 
-    def _opened(self, made: Value) -> FunctionInfo | None:
+    def _leaving_options(self, made: Value) -> FunctionInfo | None:
         """The constructor that leaves the options to its caller, if the value is such a class."""
-        if made.kind is not Kind.CLASS or made.cls is None:
-            return None
-        return loader_classes.opened_by_maker(self._inference, made.cls)
+        return None if made.kind is not Kind.CLASS or made.cls is None else self._options_from_caller(made.cls)
+
+    def _options_from_caller(self, cls: ClassInfo) -> FunctionInfo | None:
+        question = (SiteModel._options_from_caller, cls)
+        return self.remember(question, lambda: loader_classes.options_from_caller(self._inference, cls))
 
     def _builds_own_loader(self, record: CallRecord) -> bool:
         cls = record.function.cls
-        return cls is not None and loader_classes.building_call(self._inference, cls) is record
+        if cls is None or loader_classes.building_call(self._inference, cls) is not record:
+            return False
+        return self._options_from_caller(cls) is None
 
     def builtin_calls(self, *names: str, given: Kind | None = None) -> Iterator[Site]:
         """Calls of these builtins by their own names, where the file does not rebind them.

@@ -26,7 +26,7 @@ from torchperf_lint.model.loaders.single_calls import (
 )
 from torchperf_lint.model.syntax.code import Vocabulary
 from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, last_name
-from torchperf_lint.model.values.loader_classes import building_call
+from torchperf_lint.model.values.loader_classes import building_call, collate_of
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -333,10 +333,11 @@ class Loading:
         keywords = {keyword.arg: keyword.value for keyword in loader.keywords if keyword.arg}
         node = loader.args[0] if loader.args else keywords.get("dataset")
         dataset = UNKNOWN if node is None else values.get(node, UNKNOWN)
-        collate = keywords.get("collate_fn") or (loader.args[6] if len(loader.args) > 6 else None)
-        collating = UNKNOWN if collate is None else values.get(collate, UNKNOWN)
+        made = values.get(loader.func, UNKNOWN)
+        collate = collate_of(self._inference, loader, function, made.cls if made.kind is Kind.CLASS else None)
+        collating = UNKNOWN if collate is None else self._inference.frame_value(collate[1], collate[0])
         files = tuple(self._files([dataset, collating]))
-        placed = collate is not None and _collates_on_device(collate, collating)
+        placed = collate is not None and _collates_on_device(collate[0], collating)
         return Samples(
             self._in_memory(dataset),
             collate is not None or self._takes_work(dataset),

@@ -22,7 +22,7 @@ from torchperf_lint.model.values import applying, arrays, distributions, host_us
 from torchperf_lint.model.values.devices import HOST_DATA, as_device, moved, moved_object, named_device
 from torchperf_lint.model.values.iteration import tuple_of
 from torchperf_lint.model.values.library import half_shown, library_call
-from torchperf_lint.model.values.loader_classes import building_call, loader_class, opened_by_maker
+from torchperf_lint.model.values.loader_classes import building_call, loader_class, options_from_caller
 from torchperf_lint.model.values.modules import is_part, module_call, module_method, part_method
 from torchperf_lint.model.values.name_heuristics import BATCH
 from torchperf_lint.model.values.spreading import spread
@@ -156,8 +156,8 @@ def _as_loader(evaluator: ExpressionValues, made: Value, node: ast.Call) -> Valu
     if made.kind is not Kind.INSTANCE or cls is None or loader_class(inference, cls) is None:
         return made
     built = building_call(inference, cls)
-    is_open = built is None or opened_by_maker(inference, cls) is not None
-    sources = ((node,) if is_open else ()) + (() if built is None else (built.call,))
+    by_caller = built is None or options_from_caller(inference, cls) is not None
+    sources = ((node,) if by_caller else ()) + (() if built is None else (built.call,))
     batch = BATCH._replace(device=Device.CPU, sources=sources)
     iterated = inference.method(cls, "__iter__")
     if iterated is not None:

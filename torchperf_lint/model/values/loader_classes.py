@@ -19,8 +19,10 @@ _OPTIONS: dict[str, object] = {
     "prefetch_factor": None,
 }
 """Options of a loader that are attributes of it, and what they are by default."""
-_READ_ONE = frozenset({"get", "pop", "setdefault"})
-"""Methods of a dict about one of its keys."""
+_BEFORE_OPTIONS = min(place for name, place in torch_api.LOADER_POSITIONS.items() if name in _OPTIONS)
+"""How many arguments of a loader by position say nothing of its options."""
+_TAKE_ONE = frozenset({"get", "pop"})
+"""Methods of a dict that read or take out one of its keys."""
 
 
 def loader_class(inference: ValueQuestions, cls: ClassInfo) -> str | None:
@@ -30,38 +32,50 @@ def loader_class(inference: ValueQuestions, cls: ClassInfo) -> str | None:
 
 def building_call(inference: ValueQuestions, cls: ClassInfo) -> CallRecord | None:
     """The `super().__init__(...)` that runs the library's constructor for objects of the class; None if not known."""
-    constructors = [each.methods["__init__"] for each in inference.lineage(cls) if "__init__" in each.methods]
-    if not constructors or loader_class(inference, cls) is None:
+    if loader_class(inference, cls) is None:
         return None
-    built = [each for each in constructors[-1].calls_made if _is_of_super(each)]
+    constructors = [each.methods["__init__"] for each in inference.lineage(cls) if "__init__" in each.methods]
+    built = [each for each in constructors[-1].calls_made if _is_of_super(each)] if constructors else []
     if len(built) != 1 or any(map(_chooses_otherwise, inference.lineage(cls))):
         return None
     return built[0]
 
 
-def opened_by_maker(inference: ValueQuestions, cls: ClassInfo) -> FunctionInfo | None:
+def options_from_caller(inference: ValueQuestions, cls: ClassInfo) -> FunctionInfo | None:
     """The constructor that hands what its caller says of the loader's options to the library; None if it may choose.
 
     `super().__init__(data, **kwargs)`: then a call of the class is what says of workers and of pinned memory.
     """
     built, made = building_call(inference, cls), inference.method(cls, "__init__")
-    if built is None or made is None or built.function is not made or made.arguments is None:
+    if built is None or made is None or built.function is not made or not _hands_dataset_on(built):
         return None
-    rest = None if made.arguments.kwarg is None else made.arguments.kwarg.arg
-    spread = [each.value for each in built.call.keywords if each.arg is None]
-    if rest is None or len(spread) != 1 or not isinstance(spread[0], ast.Name) or spread[0].id != rest:
-        return None
-    if any(isinstance(each, ast.Starred) for each in built.call.args) or len(built.call.args) >= _position():
-        return None
-    by_name = [each.value for each in built.call.keywords if each.arg == "dataset"]
-    read = next(iter([*built.call.args, *by_name]), None)
-    if not isinstance(read, ast.Name) or maker_position(made, read.id) != 0:
-        return None
-    chosen = [each for each in built.call.keywords if each.arg in _OPTIONS]
-    if not all(_is_handed_on(made, each) for each in chosen):
-        return None
-    named = (each for each in made.nodes if isinstance(each, ast.Name) and each.id == rest)
-    return made if all(each is spread[0] or _is_about_others(made, each) for each in named) else None
+    handed = _kwargs_handed_on(built)
+    return None if handed is None or _chooses_itself(built, handed) else made
+
+
+def collate_of(
+    inference: ValueQuestions, loader: ast.Call, function: FunctionInfo, cls: ClassInfo | None
+) -> tuple[ast.expr, FunctionInfo] | None:
+    """The `collate_fn` of the loader that a call in the function builds, and the function where it is written.
+
+    Of a class of the program, it is what the constructor hands to the library, by itself or from its parameters.
+    """
+    position = torch_api.LOADER_POSITIONS["collate_fn"]
+    built = None if cls is None else building_call(inference, cls)
+    chosen = None if built is None else _argument(built.call, "collate_fn", position)
+    if built is None or chosen is None:
+        given = _argument(loader, "collate_fn", position if cls is None else None)
+        return None if given is None else (given, function)
+    made = built.function
+    if not isinstance(chosen, ast.Name) or chosen.id not in made.parameter_names:
+        return chosen, made
+    given = _argument(loader, chosen.id, maker_position(made, chosen.id))
+    return None if given is None else (given, function)
+
+
+def _argument(call: ast.Call, name: str, position: int | None) -> ast.expr | None:
+    by_name = next((each.value for each in call.keywords if each.arg == name), None)
+    return by_name or (None if position is None else next(iter(call.args[position : position + 1]), None))
 
 
 def maker_position(made: FunctionInfo, name: str) -> int | None:
@@ -71,25 +85,55 @@ def maker_position(made: FunctionInfo, name: str) -> int | None:
     return positional.index(name) if name in positional else None
 
 
-def _position() -> int:
-    """How many arguments by position leave all options to keywords."""
-    return min(torch_api.LOADER_POSITIONS[name] for name in _OPTIONS if name in torch_api.LOADER_POSITIONS)
+def _hands_dataset_on(built: CallRecord) -> bool:
+    """Whether the first argument of the constructor is the library's dataset."""
+    by_name = [each.value for each in built.call.keywords if each.arg == "dataset"]
+    read = next(iter([*built.call.args, *by_name]), None)
+    return isinstance(read, ast.Name) and maker_position(built.function, read.id) == 0
+
+
+def _kwargs_handed_on(built: CallRecord) -> ast.Name | None:
+    """The constructor's own `**kwargs`, where the call spreads them and no other dictionary."""
+    arguments = built.function.arguments
+    spread = [each.value for each in built.call.keywords if each.arg is None]
+    if arguments is None or arguments.kwarg is None or len(spread) != 1:
+        return None
+    handed = spread[0]
+    return handed if isinstance(handed, ast.Name) and handed.id == arguments.kwarg.arg else None
+
+
+def _chooses_itself(built: CallRecord, handed: ast.Name) -> bool:
+    """Whether the constructor may give an option of the loader another value than its caller says.
+
+    Or it has a default of its own for the function that makes the batches: what that does is not known.
+    """
+    call, made = built.call, built.function
+    collating = (each.value for each in call.keywords if each.arg == "collate_fn")
+    defaults = [made.defaults.get(each.id) for each in collating if isinstance(each, ast.Name)]
+    if not all(each is None or isinstance(each, ast.Constant) for each in defaults):
+        return True
+    if any(isinstance(each, ast.Starred) for each in call.args) or len(call.args) > _BEFORE_OPTIONS:
+        return True
+    if not all(_is_handed_on(made, each) for each in call.keywords if each.arg in _OPTIONS):
+        return True
+    named = (each for each in made.nodes if isinstance(each, ast.Name) and each.id == handed.id)
+    return not all(each is handed or _is_about_others(made, each) for each in named)
 
 
 def _is_handed_on(made: FunctionInfo, option: ast.keyword) -> bool:
     """Whether an option is the constructor's parameter of that name with the same default, and not bound again."""
     assert option.arg is not None
-    default = made.defaults.get(option.arg)
-    is_default = isinstance(default, ast.Constant) and default.value is _OPTIONS[option.arg]
+    default, usual = made.defaults.get(option.arg), _OPTIONS[option.arg]
+    is_default = isinstance(default, ast.Constant) and type(default.value) is type(usual) and default.value == usual
     is_named = isinstance(option.value, ast.Name) and option.value.id == option.arg
     return is_default and is_named and made.bound_names.count(option.arg) == 1
 
 
 def _is_about_others(made: FunctionInfo, node: ast.Name) -> bool:
-    """Whether a constructor takes or sets another of its `**kwargs` than an option: `kwargs.pop("collate_fn")`."""
+    """Whether a constructor reads or takes out another of its `**kwargs` than an option: `kwargs.pop("collate_fn")`."""
     around = made.parents.get(node)
     key: ast.AST | None = None
-    if isinstance(around, ast.Subscript) and around.value is node:
+    if isinstance(around, ast.Subscript) and around.value is node and not isinstance(around.ctx, ast.Store):
         key = around.slice
     elif (
         isinstance(around, ast.Compare)
@@ -97,7 +141,7 @@ def _is_about_others(made: FunctionInfo, node: ast.Name) -> bool:
         and isinstance(around.ops[0], (ast.In, ast.NotIn))
     ):
         key = around.left
-    elif isinstance(around, ast.Attribute) and around.attr in _READ_ONE:
+    elif isinstance(around, ast.Attribute) and around.attr in _TAKE_ONE:
         call = made.parents.get(around)
         key = call.args[0] if isinstance(call, ast.Call) and call.func is around and call.args else None
     return isinstance(key, ast.Constant) and key.value not in _OPTIONS
