@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     message="`{call}` {how}: every batch is read and collated in the training process, between two steps",
     severity=Severity.NOTE,
     fix=Safety.SHOWN,
-    triggers=(("DataLoader", *(name.rpartition(".")[2] for name in loading.TRAINING_ARGUMENTS)),),
+    triggers=(("DataLoader", "Loader(", *(name.rpartition(".")[2] for name in loading.TRAINING_ARGUMENTS)),),
     cpu_only_too=True,  # another file may move the batches
 )
 def dataloader_no_workers(model: Model) -> Iterator[Finding]:

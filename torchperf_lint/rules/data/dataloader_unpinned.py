@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     fix=Safety.SAFE,
     assumes="the samples are dense tensors of the host, which has the memory to pin them",
     costs_at_use=True,
-    triggers=(("DataLoader", "dataloader_pin_memory"),),
+    triggers=(("DataLoader", "Loader(", "dataloader_pin_memory"),),
     cpu_only_too=True,  # another file may move the batches
 )
 def dataloader_unpinned(model: Model) -> Iterator[Finding]:
