@@ -67,7 +67,8 @@ def collate_of(
         given = _argument(loader, "collate_fn", position if cls is None else None)
         return None if given is None else (given, function)
     made = built.function
-    if not isinstance(chosen, ast.Name) or chosen.id not in made.parameter_names:
+    is_parameter = isinstance(chosen, ast.Name) and chosen.id in made.parameter_names
+    if not isinstance(chosen, ast.Name) or not is_parameter or made.bound_names.count(chosen.id) > 1:
         return chosen, made
     given = _argument(loader, chosen.id, maker_position(made, chosen.id))
     return None if given is None else (given, function)
