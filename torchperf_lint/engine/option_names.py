@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model
     from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
 
+_OF_COMMAND_LINES = frozenset({"add_argument", "option"})
+_SWITCHES = {"store_true": False, "store_false": True}
+"""Actions of argparse, and what the option is where the command line does not name it."""
+
 
 class Declared(NamedTuple):
     """A field in the body of a class, and the class; `default` is the literal."""
@@ -224,6 +228,20 @@ def _named(top: FunctionInfo) -> Iterator[tuple[str, ast.expr]]:
         elif isinstance(node, ast.Call) and last_name(node.func) == "setattr" and len(node.args) == 3:
             named = node.args[1]
             yield str(named.value) if isinstance(named, ast.Constant) else "", node.args[2]
+        elif isinstance(node, ast.Call) and last_name(node.func) in _OF_COMMAND_LINES:
+            yield from _of_command_line(node)
+
+
+def _of_command_line(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """The default of an option of the program: `add_argument("--smooth", default=True)`, `action="store_false"`."""
+    named = {each.arg: each.value for each in call.keywords}
+    action = named.get("action")
+    default = named.get("default")
+    if default is None and isinstance(action, ast.Constant) and action.value in _SWITCHES:
+        default = ast.Constant(_SWITCHES[action.value])
+    for each in call.args if default is not None else ():
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            yield each.value.lstrip("-").replace("-", "_"), default  # type: ignore[misc]
 
 
 def _attributes(target: ast.expr) -> Iterator[str]:

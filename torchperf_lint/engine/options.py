@@ -386,7 +386,15 @@ def _field(spot: Spot, node: ast.expr, name: str, steps: int) -> Option | None:
 
 def _attribute(spot: Spot, cls: ClassInfo | None, name: str, steps: int) -> Option | None:
     """What the constructor of an object's class stores there by default."""
-    stored = None if cls is None else spot.model.home(cls).stored_by_constructor(cls, name)
+    if cls is None:
+        return None
+    return spot.model.remember(
+        ("option of object", cls, name, steps), lambda: _stored_by_default(spot, cls, name, steps)
+    )
+
+
+def _stored_by_default(spot: Spot, cls: ClassInfo, name: str, steps: int) -> Option | None:
+    stored = spot.model.home(cls).stored_by_constructor(cls, name)
     if stored is None:
         return None
     there = Spot(spot.model.home(stored.init), stored.init)

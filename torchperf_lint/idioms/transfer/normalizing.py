@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.arguments import given
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from torchperf_lint.model import HotPath, Model, Site
 
 _OBJECTS = frozenset({*NORMALIZERS, *PIPELINES, SEQUENCE})
+_OF_SAMPLES = re.compile(r"Transform|Augment|Process")
+"""Names of classes, modules among them, that prepare images on the host, one by one."""
 
 
 class Normalizing(NamedTuple):
@@ -66,7 +69,9 @@ def _on_device(model: Model, site: Site) -> Normalizing | None:
     given_as = (shape.argument(site.node, name, 0) for name in IMAGE)
     image = next((each for each in given_as if isinstance(each, cst.BaseExpression)), None)
     because = None if image is None else model.on_device(image)
-    hot_path = None if because is None else model.hot_path(site)
+    cls = model.function_of(site).cls
+    is_of_samples = cls is not None and _OF_SAMPLES.search(cls.name)
+    hot_path = None if because is None or is_of_samples else model.hot_path(site)
     return None if because is None or hot_path is None else Normalizing(site, hot_path, because)
 
 
