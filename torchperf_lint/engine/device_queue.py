@@ -22,6 +22,7 @@ _MOST_CALLS = 2
 """Calls from the code to what launches or waits: `to_numpy(x)`, then `x.cpu()` in it."""
 
 _JUMPS = (ast.Return, ast.Continue, ast.Break)
+_BLOCKS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -51,7 +52,7 @@ class Queue:
 
     def of_body(self, function: FunctionInfo, loop: ast.For | ast.AsyncFor | ast.While) -> Iterator[Event]:
         """The same for the body of a loop, in one pass, the last one first."""
-        jumps = [any(isinstance(node, _JUMPS) for node in subtree(statement)) for statement in loop.body]
+        jumps = [self._may_jump(each) for each in loop.body]
         for place in reversed(range(len(loop.body))):
             for event in reversed(self.of_statement(function, loop.body[place])):
                 yield event._replace(certain=event.certain and not any(jumps[:place]))
@@ -76,7 +77,13 @@ class Queue:
         for statement in block:
             for event in self._statement(function, statement, depth):
                 yield event._replace(certain=event.certain and not may_have_left)
-            may_have_left = may_have_left or any(isinstance(node, _JUMPS) for node in subtree(statement))
+            may_have_left = may_have_left or self._may_jump(statement)
+
+    def _may_jump(self, statement: ast.AST) -> bool:
+        """Whether the statement, or one within it, leaves a block before its end."""
+        within = (each for each in children(statement) if isinstance(each, _BLOCKS))
+        question = ("jumps", statement)
+        return isinstance(statement, _JUMPS) or self._asker.remember(question, lambda: any(map(self._may_jump, within)))
 
     def _statement(self, function: FunctionInfo, statement: ast.stmt, depth: int) -> Iterator[Event]:
         yield from self._head(function, statement, depth)
@@ -142,13 +149,14 @@ class Queue:
         branches = []
         for block in (statement.body, statement.orelse):
             fails = bool(block) and isinstance(block[-1], ast.Raise) and not is_caught  # an error ends the pass
-            is_rare = bool(block) and self._model.is_hardly_run(block[0])  # nearly every pass goes past it
+            is_rare = block is statement.body and self._model.lets_few_steps_through(statement)
             branches.append([] if fails or is_rare else list(self._block(function, block, depth)))
         first, last = (_shared([branch[::step] for branch in branches]) for step in (1, -1))
         yield from first
         for block, branch in zip((statement.body, statement.orelse), branches, strict=True):
             leaves = bool(block) and isinstance(block[-1], _JUMPS)
-            yield from (each._replace(certain=False, leaves=leaves or each.leaves) for each in branch)
+            launched = (each for each in branch if not each.waits)  # a wait of one branch drains nothing for sure
+            yield from (each._replace(certain=False, leaves=leaves or each.leaves) for each in launched)
         yield from last
 
     def _head(

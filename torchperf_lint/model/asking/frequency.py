@@ -10,7 +10,7 @@ from torchperf_lint.model.asking.values import ValueModel
 from torchperf_lint.model.callgraph import calling
 from torchperf_lint.model.domain.flows import still_handed
 from torchperf_lint.model.frequency import settings
-from torchperf_lint.model.frequency.rare_moments import is_rare
+from torchperf_lint.model.frequency.rare_moments import has_long_period
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,9 +43,9 @@ class FrequencyModel(ValueModel):
         """Whether a sampling guard in its function is all that keeps the statement from running in every step."""
         return self._frequency.sampled(statement)
 
-    def is_hardly_run(self, statement: ast.stmt) -> bool:
-        """The same where the guard lets one step of many through: `step % 1000`, `step % save_every`."""
-        return self.is_sampled(statement) and is_rare(self.place_of(statement))
+    def lets_few_steps_through(self, guard: ast.If) -> bool:
+        """Whether a sampling guard lets one step of many through: `step % 1000 == 0`, `step % save_every == 0`."""
+        return has_long_period(guard.test) and self.is_sampled(guard.body[0])
 
     def is_sampled_on_the_way(self, statement: ast.stmt, node: ast.expr | None) -> bool:
         """The same for guards around the calls that lead to it, and for those around `node` in the statement."""

@@ -24,10 +24,21 @@ def is_rare(place: Place) -> bool:
     return any(_is_rarely_so(node) for test in tests for node in subtree(test))
 
 
+def has_long_period(test: ast.expr) -> bool:
+    """Whether a test asks for a period of many steps: `step % 5000`, `step % cfg.eval_every`."""
+    return any(map(_is_long_period, subtree(test)))
+
+
+def _is_long_period(node: ast.AST) -> bool:
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mod):
+        return False
+    return _is_large(node.right) or bool(_OTHERWISE.search((dotted(node.right) or "").rpartition(".")[2]))
+
+
 def _is_rarely_so(node: ast.AST) -> bool:
-    """`step % 5000`, `step % cfg.eval_every`, `step == 1000`, `step == args.reset_at`."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-        return _is_large(node.right) or bool(_OTHERWISE.search((dotted(node.right) or "").rpartition(".")[2]))
+    """A long period, `step == 1000`, `step == args.reset_at`."""
+    if _is_long_period(node):
+        return True
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], ast.Eq):
         return False
     other = node.comparators[0]
