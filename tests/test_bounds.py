@@ -60,7 +60,7 @@ IN_PROJECTS = [
         "",
     ),
     ("MOST_FILES", 0, "called_by_default", "TPL201", ""),
-    ("MOST_FILES_DEFINING", 0, "by_hierarchy", "TPL101 x2", ""),
+    ("MOST_FILES_DEFINING", 0, "by_hierarchy", "TPL101 x2, TPL112 safe", ""),
     ("MOST_FILES_CALLING_METHOD", 0, "called_by_many", "TPL101", ""),
     ("MOST_HEIRS", 0, "inherited_constructors", "TPL102 unsafe, TPL105", ""),
     ("MOST_OVERRIDES", 0, "abstract_methods", "TPL101", ""),
