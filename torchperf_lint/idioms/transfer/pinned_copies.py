@@ -11,6 +11,7 @@ from torchperf_lint.idioms import evaluating, habits
 from torchperf_lint.idioms.scripting import judged, may_be_scripted
 from torchperf_lint.idioms.transfer.construction import device_text, in_format_string, is_pure
 from torchperf_lint.idioms.written_helpers import SENT, defined
+from torchperf_lint.knowledge.host_only import RETURN_TENSORS
 from torchperf_lint.model.domain.values import Device, Kind
 from torchperf_lint.model.handles import dotted
 from torchperf_lint.syntax import cst, edits, shape
@@ -59,7 +60,7 @@ def _copied_by_helper(model: Model, move: Move, acts_as_tensor: bool) -> Fix | N
     if dtype is not None:
         # A copy that waits casts on the host, where no other device rounds in its own way.
         moved = f"{edits.postfix(tree, move.moved)}.to({dtype})"
-    if not is_tensor and (dtype is not None or move.non_blocking):
+    if not is_tensor and (dtype is not None or move.non_blocking or _is_of_tokenizer(model, move)):
         return NoFix.FORM
     if move.dtype is not None and (move.non_blocking or model.value(move.dtype).kind is not Kind.DTYPE):
         return NoFix.FORM
@@ -72,6 +73,14 @@ def _copied_by_helper(model: Model, move: Move, acts_as_tensor: bool) -> Fix | N
     # `x.to(y)` is of the class of y, which may be one of a library.
     grade = safest(model, same=same and not move.like).at_worst(named[1])
     return NoFix.NO_ROOM if changed is None else Fix(_TITLE, grade, changed, ASSUMES)
+
+
+def _is_of_tokenizer(model: Model, move: Move) -> bool:
+    """Whether a tokenizer's result is moved, `tokenize(texts, return_tensors="pt")`: an object, not a tensor."""
+    made = model.ast_of(move.moved)
+    if isinstance(made, ast.Name):
+        made = model.only_binding(model.function_of(move.site), made.id)
+    return isinstance(made, ast.Call) and any(each.arg == RETURN_TENSORS for each in made.keywords)
 
 
 def _dtype(model: Model, move: Move) -> str | None:
