@@ -33,7 +33,7 @@ def literal_of(node: ast.expr) -> ast.Constant | None:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         number = node.operand.value
         return ast.Constant(-number) if isinstance(number, (int, float)) else None
-    return node if isinstance(node, ast.Constant) else None
+    return node if isinstance(node, ast.Constant) and node.value is not ... else None  # `Field(...)` has no default
 
 
 def declared(model: Model, cls: ClassInfo, name: str) -> Declared | None:

@@ -87,13 +87,13 @@ def inherits(inference: ValueQuestions, caller: FunctionInfo, function: Function
     if own is None or own is caller:
         return True
     calls = [each.call.func for method in cls.methods.values() for each in method.calls_made]
-    return any(last_name(func) == caller.name and not _is_own(func, own) for func in calls)
-
-
-def _is_own(func: ast.expr, method: FunctionInfo) -> bool:
-    """`self.fit`: the method of the object's own class."""
-    receiver = func.value if isinstance(func, ast.Attribute) else None
-    return isinstance(receiver, ast.Name) and receiver.id == method.self_name
+    named = {each.name for each in inference.lineage(cls)}
+    return any(
+        isinstance(func, ast.Attribute)
+        and func.attr == caller.name
+        and last_name(func.value.func if isinstance(func.value, ast.Call) else func.value) in ("super", *named)
+        for func in calls
+    )
 
 
 def _overridden(inference: ValueQuestions, receiver: Value, function: FunctionInfo) -> FunctionInfo | None:
