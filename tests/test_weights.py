@@ -123,7 +123,7 @@ def test_an_option_that_is_off_is_named_where_its_default_stands() -> None:
 
 def test_what_an_option_keeps_from_running_says_so() -> None:
     found = [each for each in lowered_in("off_in_settings") if each.path.endswith("loops.py")]
-    assert [each.message.rpartition(", ")[2] for each in found] == ["unless `full` is set"]
+    assert [each.message.rpartition(", ")[2] for each in found] == ["but only if `full` is set"]
 
 
 def test_another_wait_for_the_same_work_is_named() -> None:

@@ -42,7 +42,7 @@ class Weight(NamedTuple):
     because: tuple[Because, ...]
     about: str
     behind: int | None = None  # the start of the expression that has waited for the same work
-    unless: str = ""  # the end of the message: the option without which the place does not run
+    only_if: str = ""  # the end of the message: the option that makes the place run
 
 
 def weigh(rule: Rule, finding: Finding, model: Model) -> Weight:
@@ -70,9 +70,9 @@ def weigh(rule: Rule, finding: Finding, model: Model) -> Weight:
         severity = severity.at_most(reason.at_most)
         because = (*because, reason.because)
     behind = None if reason is None else reason.behind
-    unless = "" if reason is None else reason.unless
+    only_if = "" if reason is None else reason.only_if
     about = _about(model, finding)
-    return Weight(Cost(rate, rule.loses), severity, _confidence(because), because, about, behind, unless)
+    return Weight(Cost(rate, rule.loses), severity, _confidence(because), because, about, behind, only_if)
 
 
 def _way(model: Model, site: Site, hot_path: HotPath | None) -> Iterator[Link]:

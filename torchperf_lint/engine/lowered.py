@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 class Lowered(NamedTuple):
     """The most severe that a finding is then, and why; `behind` is the start of the expression that waited before.
 
-    `unless` ends the message where an option is off by default.
+    `only_if` ends the message where an option is off by default.
     """
 
     at_most: Severity
     because: Because
     behind: int | None = None
-    unless: str = ""
+    only_if: str = ""
 
 
-def _unless(unset: Off) -> str:
+def _only_if(unset: Off) -> str:
     """With which option the place runs, as the end of a message."""
     is_plain = isinstance(unset.default, ast.Constant) and (unset.default.value is False or unset.default.value is None)
-    return f", unless `{unset.name}` is set" + ("" if is_plain else " to something else")
+    return f", but only if `{unset.name}` is " + ("set" if is_plain else "not its default")
 
 
 def lowered(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Lowered | None:
@@ -69,7 +69,7 @@ def _reasons(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Iterator[Low
         yield drained
     unset = off_by_default(way)
     if unset is not None:
-        yield Lowered(Severity.WARNING, unset.because, unless=_unless(unset))
+        yield Lowered(Severity.NOTE, unset.because, only_if=_only_if(unset))
     if hot_path.evaluates:
         row = hot_path.because[-1] if hot_path.because else Because(here.statement.lineno, "")
         infers = hot_path.frequency is Frequency.INFERENCE_LOOP

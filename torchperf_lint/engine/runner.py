@@ -162,7 +162,7 @@ def diagnostic_of(rule: Rule, finding: Finding, source: Source, model: Model) ->
         code=rule.code,
         name=rule.name,
         severity=weight.severity.value,
-        message=rule.message.format(**finding.fields) + weight.unless,
+        message=rule.message.format(**finding.fields) + weight.only_if,
         because=tuple(dict.fromkeys(_from_here(step, source.path) for step in weight.because)),
         fix=_with_assumption(fix, rule) if isinstance(fix, Fix) else None,
         start=site.start,
