@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.domain.values import Kind, Value
-from torchperf_lint.model.syntax.backward import (
-    computed_and_sent_backward,
-    entries_sent_backward,
-    names_sent_backward,
-    tensors_sent_backward,
-    terms_sent_backward,
-)
+from torchperf_lint.model.syntax.backward import sent_backward
 
 if TYPE_CHECKING:
     import ast
@@ -29,10 +23,6 @@ class Frame:
 
     __slots__ = (
         "backward",
-        "backward_entries",
-        "backward_computed",
-        "backward_tensors",
-        "backward_terms",
         "env",
         "function",
         "is_call",
@@ -52,11 +42,7 @@ class Frame:
         self.returns: list[Value] = []
         self.yields: list[Value] = []
         self.env: Env = {}
-        self.backward = names_sent_backward(function)
-        self.backward_entries = entries_sent_backward(function)
-        self.backward_terms = terms_sent_backward(function)
-        self.backward_computed = computed_and_sent_backward(function)
-        self.backward_tensors = tensors_sent_backward(function)
+        self.backward = sent_backward(function)
         self.on_host: Mapping[str, Kind] = {}
         self.split: set[str] = set()  # names whose attributes or items may have entries of their own in an environment
         self.is_exact = True  # no bound was met that a part of it alone might not meet

@@ -81,6 +81,9 @@ class ValueQuestions(Protocol):
     def promise(self, function: FunctionInfo) -> Value:
         """What the function's annotation says that it returns."""
 
+    def annotation(self, function: FunctionInfo, parameter: ast.arg) -> Value | None:
+        """What the annotation of a parameter promises; None if the model does not know it, or there is none."""
+
     def overriding(self, function: FunctionInfo) -> tuple[FunctionInfo, ...]:
         """The methods that override one, if they may return tensors and are few."""
 

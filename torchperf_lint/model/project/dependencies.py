@@ -63,7 +63,8 @@ class _Query(Node):
     __slots__ = ("answer", "file", "is_reported", "number", "question")
 
     def __init__(self, question: Question, number: int) -> None:
-        super().__init__()
+        self.children = ()
+        self.round, self.bad = 0, False
         self.question = question
         self.file = file_of(question)
         self.number = number
@@ -165,11 +166,15 @@ class DependencyRecorder:
 
     def asked(self, question: Question) -> None:
         """Record a query."""
+        self.here.add(self.query(question))
+
+    def query(self, question: Question) -> Node:
+        """The node of a query."""
         query = self._queries.get(question)
         if query is None:
             query = self._queries[question] = _Query(question, len(self._queries))
             self._unanswered.append(query)
-        self.here.add(query)
+        return query
 
     def reads(self, key: str) -> FileReads:
         """Takes down what is read of the file."""
@@ -315,12 +320,7 @@ class FileReads(Reads):
             self._recorder.here = before
 
     def _query(self, question: str, *texts: str) -> Node:
-        before, self._recorder.here = self._recorder.here, set()
-        try:
-            self.asks(question, *texts)
-            return node_of(self._recorder.here)
-        finally:
-            self._recorder.here = before
+        return self._recorder.query((OF_FILE + question, self._key, *texts))
 
 
 def node_of(children: Iterable[Node]) -> Node:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.syntax.index import FunctionInfo
 
-_Item = TypeVar("_Item")
+_Found = TypeVar("_Found")
 _REDUCE = frozenset({"mean", "sum"})
 _METHODS = frozenset({"backward", "scale", "manual_backward"})
 _KEEP_PLACE = frozenset("abs clamp exp float flatten log mean neg pow reshape sqrt square squeeze sum view".split())
@@ -30,6 +30,27 @@ _OF_TENSORS = frozenset({"mean", "sum", "min", "max", "minimum", "maximum", "abs
 """Functions of torch that are called for a tensor, or two of one device."""
 _TRAINING_STEPS = frozenset({"training_step", "training_step_end"})
 """Methods whose loss a framework sends backward: Lightning's, which others have taken over."""
+
+
+class SentBackward(NamedTuple):
+    """What a function sends backward, as the functions of this module tell it."""
+
+    names: frozenset[str]
+    entries: frozenset[tuple[str, str]]
+    terms: frozenset[str]
+    computed: frozenset[str]
+    tensors: frozenset[str]
+
+
+def sent_backward(function: FunctionInfo) -> SentBackward:
+    """All of what the function sends backward."""
+
+    def find() -> SentBackward:
+        names, entries = names_sent_backward(function), entries_sent_backward(function)
+        computed, tensors = computed_and_sent_backward(function), tensors_sent_backward(function)
+        return SentBackward(names, entries, terms_sent_backward(function), computed, tensors)
+
+    return _known(function, "all backward", find)
 
 
 def names_sent_backward(function: FunctionInfo) -> frozenset[str]:
@@ -119,7 +140,7 @@ def _assigned(function: FunctionInfo) -> dict[str, list[ast.expr]]:
     return assigned
 
 
-def _known(function: FunctionInfo, question: str, find: Callable[[], frozenset[_Item]]) -> frozenset[_Item]:
+def _known(function: FunctionInfo, question: str, find: Callable[[], _Found]) -> _Found:
     index = function.index
     if not function.is_module:
         return index.note((question, function), find)

@@ -24,6 +24,7 @@ from torchperf_lint.model.values import (
     parameters,
     results,
 )
+from torchperf_lint.model.values.annotations import annotated
 from torchperf_lint.model.values.devices import default_device
 from torchperf_lint.model.values.evaluate import Evaluator
 from torchperf_lint.model.values.names import Names
@@ -137,12 +138,11 @@ class ValueInference:
 
     def at_end(self, function: FunctionInfo, name: str) -> Value | None:
         """The value of a name (or path) after the function or module has run; None if it does not bind the name."""
-        slices = slices_of(function)
-        if not slices.may_bind(name):
+        binding = self.names.binding(name) if function is self.index.module else slices_of(function).may_bind(name)
+        if binding is False:
             return None
-        definition = slices.definition(name) if function is self.index.module else None
-        if definition is not None:
-            defined = self.names.defined(name, definition)
+        if binding is not True:
+            defined = self.names.defined(name, binding)
             if defined is None or defined.kind in _DEFINED:
                 return defined
         value = self.frame_with(function, lambda slices: slices.at_end(name)).env.get(name)
@@ -171,6 +171,17 @@ class ValueInference:
         if home is not self:
             return home.promise(function)
         return self._ask_afresh(("promise", function), lambda: results.promised(self, function), lambda: UNKNOWN)
+
+    def annotation(self, function: FunctionInfo, parameter: ast.arg) -> Value | None:
+        """What the annotation of a parameter promises; None if the model does not know it, or there is none."""
+        annotation = parameter.annotation
+        if annotation is None:
+            return None
+        home = self.home(function.index)
+        if home is not self:
+            return home.annotation(function, parameter)
+        question = ("annotation", function, parameter.arg)
+        return self._ask_afresh(question, lambda: annotated(annotation, self, None, function), lambda: None)
 
     def overriding(self, function: FunctionInfo) -> tuple[FunctionInfo, ...]:
         """The methods that override one, if they may return tensors and are few."""

@@ -10,6 +10,7 @@ from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, located
 from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleName, Variable
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
+from torchperf_lint.model.syntax.slices import slices_of
 from torchperf_lint.model.values.name_heuristics import conventional
 
 if TYPE_CHECKING:
@@ -26,7 +27,18 @@ class Names:
         self._inference = inference
         self._index, self._program = inference.index, inference.program
         self._analyzed = analyzed
+        self._recorder = analyzed.recorder
         self._imports: Memo[str, Value | Variable] = analyzed.recorder.memo()
+        self._bindings: Memo[str, ast.stmt | bool] = analyzed.recorder.memo()
+        self._late: Memo[str, str | None] = analyzed.recorder.memo()
+
+    def binding(self, name: str) -> ast.stmt | bool:
+        """The only statement that binds the module's name, if that defines or imports it; else whether any binds it."""
+        return self._recorder.kept(self._bindings, name, lambda: self._binding(name))
+
+    def _binding(self, name: str) -> ast.stmt | bool:
+        slices = slices_of(self._index.module)
+        return slices.may_bind(name) and (slices.definition(name) or True)
 
     def defined(self, name: str, definition: ast.stmt) -> Value | None:
         """The module's value of a name that one definition or import binds; None if it is looked up late."""
@@ -39,7 +51,7 @@ class Names:
 
     def imported(self, ref: str) -> Value:
         """The value of an imported name: `ref` is dotted, with leading dots as written."""
-        known = self._analyzed.recorder.kept(self._imports, ref, lambda: self._looked_up(ref))
+        known = self._recorder.kept(self._imports, ref, lambda: self._looked_up(ref))
         return self._held_by(known) if isinstance(known, Variable) else known
 
     def _looked_up(self, ref: str) -> Value | Variable:
@@ -80,10 +92,12 @@ class Names:
 
     def late(self, name: str) -> Value | None:
         """The value of a late import, or of one by `*` from the project; None if none binds the name."""
-        ref = self.late_imports.get(name)
-        if ref is None and self._program is not None:
-            ref = self._program.starred(name, self._index)
+        ref = self._recorder.kept(self._late, name, lambda: self._late_ref(name))
         return None if ref is None else self.imported(ref)
+
+    def _late_ref(self, name: str) -> str | None:
+        ref = self.late_imports.get(name)
+        return ref if ref is not None or self._program is None else self._program.starred(name, self._index)
 
     def at_top(self, name: str) -> Value:
         """The module's value of the name after the module has run."""

@@ -58,8 +58,7 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
     if not wanted:
         return env
     everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    annotations = {each.arg: each.annotation for each in everything if each.annotation and each.arg in wanted}
-    promises = {name: annotated(annotation, inference, None, function) for name, annotation in annotations.items()}
+    promises = {each.arg: inference.annotation(function, each) for each in everything if each.arg in wanted}
     promises = {name: promise for name, promise in promises.items() if not _is_a_librarys_batch(promise)}
     open_to_calls = {name for name in wanted if not _says_enough(inference, promises.get(name))}
     nothing: tuple[Env, set[str]] = ({}, set())
@@ -463,7 +462,7 @@ def bind(inference: ValueQuestions, function: FunctionInfo, arguments: list[Valu
         elif default is not None:
             value = parameter_defaults.called_by_default(inference, function, default)
         if value.kind is Kind.UNKNOWN and argument.annotation is not None:
-            known = annotated(argument.annotation, inference, None, function)
+            known = inference.annotation(function, argument)
             value = value if known is None else known._replace(device=value.device, because=value.because)
         env[name] = conventional(name, value)
     for collected in (function.arguments.vararg, function.arguments.kwarg):

@@ -165,12 +165,12 @@ class Runner:
         if value.kind is Kind.CONTAINER and value.ref == "dict":
             return self._with_losses(path, source, value)
         is_unknown = value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN
-        is_computed = path in self.frame.backward_computed and path not in self.frame.backward
-        if is_unknown and (path in self.frame.backward_tensors or (is_computed and self._may_be_loss(source))):
+        is_computed = path in self.frame.backward.computed and path not in self.frame.backward.names
+        if is_unknown and (path in self.frame.backward.tensors or (is_computed and self._may_be_loss(source))):
             value = Value(Kind.TENSOR)
-        if path in self.frame.backward_terms and value.kind is Kind.TENSOR and not _is_shown(value):
+        if path in self.frame.backward.terms and value.kind is Kind.TENSOR and not _is_shown(value):
             return self._trained(value, source, "this is a part of what `.backward()` is called on")
-        if path not in self.frame.backward:
+        if path not in self.frame.backward.names:
             return value
         if value.kind in (Kind.PYTREE, Kind.TENSOR):
             loss = value._replace(kind=Kind.TENSOR, scalar=True, dtype=value.dtype or "float")
@@ -202,7 +202,7 @@ class Runner:
     def _with_losses(self, path: str | None, source: ast.expr, losses: Value) -> Value:
         """A dict of which `losses["total"].backward()` is called, and what that entry is is not shown otherwise."""
         entries: dict[object, Value] = dict(losses.items or ())
-        for name, key in sorted(self.frame.backward_entries):
+        for name, key in sorted(self.frame.backward.entries):
             entry = entries.get(key, losses.element or UNKNOWN)
             if name == path and entry.kind in (Kind.UNKNOWN, Kind.PYTREE, Kind.TENSOR) and not _is_shown(entry):
                 entries[key] = self._trained(Value(Kind.TENSOR, scalar=True, dtype="float"), source)
