@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.device_queue import Queue, has_several_queues
 from torchperf_lint.engine.queue_events import Event, runs_its_body
+from torchperf_lint.engine.same_pass import Link
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from torchperf_lint.engine.same_pass import Link
     from torchperf_lint.model import Model
     from torchperf_lint.model.syntax.index import FunctionInfo, Place
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _HEADS = (ast.If, ast.With, ast.AsyncWith, ast.For, ast.AsyncFor)
+_MOST_CALLERS = 8
+"""The calls of a function that are asked, each for what stands before it."""
+
 _FARTHEST = 20
 """The blocks around a wait, and the statements of each, that are looked at before it: other files have long blocks."""
 
@@ -49,7 +52,8 @@ def waited_before(way: Sequence[Link], *, past_uploads: bool) -> Earlier | None:
     """The wait before the first part of the way, with no work launched between; that may be in the pass before.
 
     The code goes straight from it to the part: in its function, and before the calls that lead there, as long as
-    nothing else calls these functions. `past_uploads` says that copies to the device are no such waits.
+    nothing else calls these functions, or the other calls stand behind waits of their own functions. `past_uploads`
+    says that copies to the device are no such waits.
     """
     for link, caller in itertools.zip_longest(way, way[1:]):
         for step in _before(link, way[0], through_loops=past_uploads):
@@ -59,14 +63,31 @@ def waited_before(way: Sequence[Link], *, past_uploads: bool) -> Earlier | None:
                 earlier = Earlier(step.event, link.model, link is way[0], step.is_of_last_pass)
                 return earlier if step.event.waits else None
         function = link.model.place_of(link.statement).function
-        if caller is None or not _is_called_by(link.model, function, caller):
+        if caller is None or not _comes_from(link.model, function, caller, way[0], past_uploads=past_uploads):
             return None
     return None
 
 
-def _is_called_by(model: Model, function: FunctionInfo, caller: Link) -> bool:
-    """Whether the call on the way is the only one that may run the function, and runs nothing else before it."""
-    return [record.call for record in model.callers(function)] == [caller.node] and runs_its_body(function)
+def _comes_from(model: Model, function: FunctionInfo, caller: Link, first: Link, *, past_uploads: bool) -> bool:
+    """Whether the call on the way runs nothing else before the function, and the other calls find the queue drained."""
+    calls = model.callers(function)
+    if not runs_its_body(function) or len(calls) > _MOST_CALLERS or all(each.call is not caller.node for each in calls):
+        return False
+    others = (
+        Link(model.home(each.function), each.statement, each.call) for each in calls if each.call is not caller.node
+    )
+    return all(_stands_behind_wait(each, first, past_uploads=past_uploads) for each in others)
+
+
+def _stands_behind_wait(link: Link, first: Link, *, past_uploads: bool) -> bool:
+    """Whether a call finds the queue drained by what stands before it in its own function."""
+
+    def answer() -> bool:
+        before = _before(link, first, through_loops=past_uploads)
+        counted = (each.event for each in before if not _is_passed(each.event, past_uploads=past_uploads))
+        return next(counted).waits  # at last comes one that does not wait
+
+    return first.model.remember(("behind a wait", link.node, past_uploads), answer)
 
 
 def _is_passed(event: Event, *, past_uploads: bool) -> bool:

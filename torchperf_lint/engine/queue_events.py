@@ -6,10 +6,11 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Unproven
-from torchperf_lint.knowledge import launches, torch_api
+from torchperf_lint.knowledge import distributions_api, environments, launches, torch_api
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
 from torchperf_lint.model.syntax.iterables import walked
 from torchperf_lint.model.syntax.names import asks_for_tensor, last_name
+from torchperf_lint.model.values.distributions import is_distribution
 from torchperf_lint.syntax.tree import COMPREHENSIONS, children
 
 if TYPE_CHECKING:
@@ -255,7 +256,8 @@ class Expressions:
         if callee.kind is Kind.LIBRARY:
             yield from self._of_library(call, callee.ref or "")
         elif callee.kind is Kind.MODULE:
-            yield self._event(call, waits=False)
+            if not (callee.is_layer and callee.ref in launches.SMALL_LAYERS):
+                yield self._event(call, waits=False)
             is_wrapped = self._model.code.calls(*_WRAPS)
             forward = None if callee.cls is None or is_wrapped else self._model.method(callee.cls, "forward")
             yield from () if forward is None else self._of_project(call, forward)
@@ -286,7 +288,7 @@ class Expressions:
             yield from self._of_builtin(call, name, given)
         elif ref.partition(".")[0] in launches.HOST_ROOTS:
             return
-        elif ref in launches.SYNCHRONIZE or (ref in launches.CHECKED and any(map(self._is_there, given))):
+        elif ref in launches.SYNCHRONIZE or any(map(self._is_there, _checked(call, ref, given))):
             yield self._event(call, waits=True)
         elif ref in torch_api.HOST_DATA_FACTORIES:
             data = self._value(given[0]) if given else UNKNOWN
@@ -294,14 +296,12 @@ class Expressions:
                 yield self._event(call, waits=True, uploads=True)
         elif name in torch_api.SIZED_BY_DATA and any(map(self._is_there, given)):
             yield from self._sized(call, of_method=False)
+        elif is_distribution(self._value(call)):
+            yield from self._distribution(call, given)
         elif (
             not ref.startswith(launches.QUIET_ROOTS)
             and self._value(call).device is not Device.CPU
-            and not (
-                ref.startswith("torch.")
-                and not ref.startswith("torch.distributed.")
-                and name in launches.SMALL_FUNCTIONS
-            )
+            and not _is_small(ref)
             and not (root.partition(".")[0] != "torch" and self._gets_host_copies(call))
         ):
             yield self._event(call, waits=False)
@@ -330,18 +330,75 @@ class Expressions:
         if not has_size and not (name == "where" and len(call.args) + of_method > 1):
             yield self._event(call, waits=True)
 
+    # -- distributions -----------------------------------------------------------------------------------------------
+
+    def _distribution(self, call: ast.Call, given: list[ast.expr]) -> Iterator[Event]:
+        """A distribution is made, and asks whether its parameters are valid."""
+        made = self._value(call)
+        if made.ref not in distributions_api.SHORT:
+            yield self._event(call, waits=False)
+        elif made.created is call and self._is_checked(made) and any(map(self._is_there, given)):
+            yield self._event(call, waits=True)
+
+    def _of_distribution(self, call: ast.Call, name: str, owner: Value) -> Iterator[Event]:
+        """Draws and densities; of a value it is asked whether it is valid, and of some deviations."""
+        is_computed = name in distributions_api.DRAW or name in distributions_api.COMPUTE
+        if not (is_computed and owner.ref in distributions_api.SHORT):
+            yield self._event(call, waits=False)
+            return
+        is_checked = name in distributions_api.CHECK_THEIR_VALUE and self._is_checked(owner)
+        draws = name == "sample" and (owner.ref or "").rpartition(".")[2] in distributions_api.DRAWS_WITH_A_TEST
+        if (is_checked or draws) and self._is_there(call):
+            yield self._event(call, waits=True)
+
+    def _is_checked(self, distribution: Value) -> bool:
+        """Whether a distribution is made with its checks on, which nothing in the project disables."""
+        made, position = distribution.created, distributions_api.CHECKED.get(distribution.ref or "")
+        if made is None or position is None or _is_spread(made) or len(made.args) > position:
+            return False
+        names = {keyword.arg for keyword in made.keywords}
+        asked = [each.value for each in made.keywords if each.arg == distributions_api.VALIDATE]
+        return (
+            None not in names
+            and all(isinstance(each, ast.Constant) and each.value is True for each in asked)
+            and not self._model.called_anywhere(*distributions_api.SWITCHES_ALL)
+            and not self._model.sets_checks_off
+        )
+
+    # -- methods -----------------------------------------------------------------------------------------------------
+
     def _of_method(self, call: ast.Call, func: ast.Attribute) -> Iterator[Event]:
         name, owner = func.attr, self._value(func.value)
         if owner.holds_tensors or (owner.device.on_accelerator and owner.kind is Kind.UNKNOWN):
             yield from self._of_tensor(call, name, owner)
+        elif is_distribution(owner) and owner.cls is None:
+            yield from self._of_distribution(call, name, owner)
         elif owner.kind in _QUIET_KINDS or owner.device is Device.CPU or _is_of_schedule(call, func):
             return
         elif (owner.kind, name) == (Kind.SCALER, "update"):
             return  # a number is halved or doubled
+        elif owner.cls is None and self._steps_environment(call, func):
+            return
         elif owner.cls is None and (name in launches.MODES or _is_of_parts(call, name, owner.kind)):
             return
         elif name not in launches.QUIET_METHODS or not self._may_be_quiet(call, owner):
             yield self._event(call, waits=False)
+
+    def _steps_environment(self, call: ast.Call, func: ast.Attribute) -> bool:
+        """`env.step(action)`: whether an environment by its name gets an action that lies on the host, or starts."""
+        name = last_name(func.value) or ""
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if environments.NAMES.search(name) is None or _is_spread(call):
+            return False
+        if func.attr == environments.STARTS_IT:
+            return all(self._value(each).kind in _QUIET_KINDS for each in given)
+        return func.attr == environments.STEPS_IT and bool(given) and all(map(self._is_on_host, given))
+
+    def _is_on_host(self, node: ast.expr) -> bool:
+        """Whether it is surely no tensor on the device: an array, a number, or a copy."""
+        value = self._value(node)
+        is_copy = value.holds_tensors and value.device is Device.CPU and value.origin is None
+        return is_copy or value.kind in (Kind.NUMPY, Kind.NUMBER)
 
     def _may_be_quiet(self, call: ast.Call, owner: Value) -> bool:
         """Whether a method by such a name is one of the host; that of an attribute which gets tensors is not."""
@@ -368,7 +425,8 @@ class Expressions:
 
     def _of_project(self, node: ast.expr, function: FunctionInfo) -> Iterator[Event]:
         """What a function of the project does when the expression calls it: its launches, and its certain waits."""
-        if self._of_call is None or function.is_module or not runs_its_body(function):
+        is_abstract = function.cls is not None and function.is_abstract  # what overrides it may launch anything
+        if self._of_call is None or function.is_module or is_abstract or not runs_its_body(function):
             yield self._event(node, waits=False)
             return
         inside = self._of_call(function, self._depth + 1)
@@ -381,6 +439,22 @@ def runs_its_body(function: FunctionInfo) -> bool:
         return False
     names = (last_name(each.func if isinstance(each, ast.Call) else each) or "" for each in function.decorators)
     return all(name in launches.RUN_THE_BODY for name in names)
+
+
+def _checked(call: ast.Call, ref: str, given: list[ast.expr]) -> list[ast.expr]:
+    """The arguments for which a function of torch looks for errors."""
+    if ref == distributions_api.NORMAL:
+        return [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "std")]
+    return given if ref in launches.CHECKED else []
+
+
+def _is_small(ref: str) -> bool:
+    """Whether a library's function launches a few short kernels at most."""
+    if ref in launches.SMALL_ELSEWHERE:
+        return True
+    name = ref.rpartition(".")[2]
+    is_of_torch = ref.startswith("torch.") and not ref.startswith("torch.distributed.")
+    return is_of_torch and (name in launches.SMALL_FUNCTIONS or name in launches.SMALL_LOSSES)
 
 
 def _surely_waits(call: ast.Call) -> bool:

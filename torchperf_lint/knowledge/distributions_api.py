@@ -51,6 +51,13 @@ CHECKED = {
 }
 """The same by all qualified names."""
 
+SHORT = frozenset(
+    f"torch.distributions.{name}"
+    for path in VALIDATE_POSITIONS
+    if (name := path.rpartition(".")[2]) not in ("LowRankMultivariateNormal", "MultivariateNormal", "VonMises")
+)
+"""Those whose constructors, draws and densities are a few short kernels."""
+
 WRAPPERS = frozenset({"TransformedDistribution", "MixtureSameFamily"})
 """Classes without parameters of their own: their first argument is the distribution that they wrap."""
 
@@ -77,6 +84,9 @@ COMPUTE = frozenset("log_prob cdf icdf".split())
 
 CHECK_THEIR_VALUE = frozenset("log_prob cdf".split())
 """Those of these that check the value first."""
+
+VALIDATE = "validate_args"
+"""The option that says whether a distribution checks what it is given."""
 
 BROADCAST = "torch.distributions.utils.broadcast_all"
 """Brings values and parameters to one shape, in most constructors and densities."""

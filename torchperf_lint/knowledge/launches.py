@@ -71,20 +71,39 @@ QUIET_ROOTS = (
 
 SMALL_FUNCTIONS = frozenset(
     "BoolTensor ByteTensor DoubleTensor FloatTensor Generator HalfTensor IntTensor LongTensor Size Tensor abs add all "
-    "allclose amax amin any arange argmax argmin as_tensor asarray atleast_1d bitwise_and bitwise_not bitwise_or "
-    "broadcast_to bucketize cat ceil chunk clamp clip clone concat concatenate cos count_nonzero cross cumprod cumsum "
-    "deg2rad detach device diag diagonal diff dim div dot dtype empty empty_like eq equal exp expand eye finfo flatten "
-    "flip floor from_numpy full full_like gather ge gt histc hstack iinfo index_select is_complex is_floating_point "
-    "is_tensor isclose isfinite isinf isnan isneginf isposinf item le lerp linspace log log10 log1p log2 log_softmax "
-    "logical_and logical_not logical_or logical_xor logsigmoid logspace logsumexp lt masked_fill max maximum mean "
-    "median meshgrid min minimum moveaxis movedim mul multiply nan_to_num narrow ne neg norm normalize not_equal "
-    "numel one_hot ones ones_like outer pad permute pow prod rad2deg rand rand_like randint randn randn_like randperm "
-    "ravel reciprocal relu remainder reshape roll round rsqrt scatter scatter_add select sigmoid sign sin softmax "
-    "softplus split sqrt square squeeze stack std sub subtract sum swapaxes t take tan tanh tensor tile tolist "
-    "transpose tril triu trunc unbind unsqueeze var vdot vector_norm view_as_complex view_as_real vstack where zeros "
-    "zeros_like".split()
+    "allclose amax amin any arange argmax argmin as_tensor asarray atleast_1d bernoulli bitwise_and bitwise_not "
+    "bitwise_or broadcast_to bucketize cat ceil chunk clamp clip clone concat concatenate cos count_nonzero cross "
+    "cumprod cumsum deg2rad detach device diag diagonal diff dim div dot dtype empty empty_like eq equal exp expand "
+    "eye finfo flatten flip floor from_numpy full full_like gather ge gt hamming_window hann_window histc hstack "
+    "iinfo index_select is_complex is_floating_point is_tensor isclose isfinite isin isinf isnan isneginf isposinf "
+    "item le lerp linspace log log10 log1p log2 log_softmax logical_and logical_not logical_or logical_xor logsigmoid "
+    "logspace logsumexp lt masked_fill masked_select max maximum mean median meshgrid min minimum moveaxis movedim "
+    "mul multinomial multiply nan_to_num narrow ne neg new_empty new_full new_ones new_tensor new_zeros norm normal "
+    "normalize not_equal numel one_hot ones ones_like outer pad permute poisson pow prod rad2deg rand rand_like "
+    "randint randn randn_like randperm ravel reciprocal relu remainder reshape roll round rsqrt scatter scatter_add "
+    "searchsorted select sigmoid sign sin softmax softplus split sqrt square squeeze stack std sub subtract sum "
+    "swapaxes t take tan tanh tensor tile tolist transpose tril triu trunc unbind unsqueeze var vdot vector_norm "
+    "view_as_complex view_as_real vstack where zeros zeros_like".split()
 )
 """Functions of torch, and of its functional module, whose kernels are few and short: by their last names."""
+
+SMALL_LOSSES = frozenset(
+    "binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss cosine_similarity cross_entropy "
+    "gaussian_nll_loss hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss nll_loss "
+    "poisson_nll_loss smooth_l1_loss soft_margin_loss".split()
+)
+"""Losses of `torch.nn.functional` that compare element by element."""
+
+SMALL_LAYERS = frozenset(
+    f"torch.nn.{name}"
+    for name in "BCELoss BCEWithLogitsLoss CosineEmbeddingLoss CosineSimilarity CrossEntropyLoss Flatten GaussianNLLLoss "
+    "HingeEmbeddingLoss HuberLoss Identity KLDivLoss L1Loss LogSigmoid LogSoftmax MSELoss MarginRankingLoss NLLLoss "
+    "PoissonNLLLoss ReLU Sigmoid SmoothL1Loss SoftMarginLoss Softmax Softplus Tanh Unflatten".split()
+)
+"""Modules of torch without parameters, whose kernels are as few and short."""
+
+SMALL_ELSEWHERE = frozenset(f"einops.{name}" for name in "pack rearrange reduce repeat unpack".split())
+"""Functions of other libraries that launch no more than a short kernel."""
 
 HEAVY_METHODS = frozenset(
     "addbmm addmm addmm_ addmv argsort backward baddbmm bmm cholesky cholesky_inverse cholesky_solve det eig geqrf "
