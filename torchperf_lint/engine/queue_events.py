@@ -377,9 +377,9 @@ class Expressions:
             return
         elif (owner.kind, name) == (Kind.SCALER, "update"):
             return  # a number is halved or doubled
-        elif owner.cls is None and self._steps_environment(call, func):
-            return
-        elif owner.cls is None and (name in launches.MODES or _is_of_parts(call, name, owner.kind)):
+        elif owner.cls is None and (
+            name in launches.MODES or _is_of_parts(call, name, owner.kind) or self._steps_environment(call, func)
+        ):
             return
         elif name not in launches.QUIET_METHODS or not self._may_be_quiet(call, owner):
             yield self._event(call, waits=False)

@@ -96,9 +96,10 @@ SMALL_LOSSES = frozenset(
 
 SMALL_LAYERS = frozenset(
     f"torch.nn.{name}"
-    for name in "BCELoss BCEWithLogitsLoss CosineEmbeddingLoss CosineSimilarity CrossEntropyLoss Flatten GaussianNLLLoss "
-    "HingeEmbeddingLoss HuberLoss Identity KLDivLoss L1Loss LogSigmoid LogSoftmax MSELoss MarginRankingLoss NLLLoss "
-    "PoissonNLLLoss ReLU Sigmoid SmoothL1Loss SoftMarginLoss Softmax Softplus Tanh Unflatten".split()
+    for name in "BCELoss BCEWithLogitsLoss CosineEmbeddingLoss CosineSimilarity CrossEntropyLoss Flatten "
+    "GaussianNLLLoss HingeEmbeddingLoss HuberLoss Identity KLDivLoss L1Loss LogSigmoid LogSoftmax MSELoss "
+    "MarginRankingLoss NLLLoss PoissonNLLLoss ReLU Sigmoid SmoothL1Loss SoftMarginLoss Softmax Softplus "
+    "Tanh Unflatten".split()
 )
 """Modules of torch without parameters, whose kernels are as few and short."""
 
