@@ -6,7 +6,16 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.engine.options import CALLED_BY_OTHERS, MOST_STEPS, Option, Spot, is_handed_over, tests, truth
+from torchperf_lint.engine.options import (
+    CALLED_BY_OTHERS,
+    MOST_STEPS,
+    Option,
+    Spot,
+    is_handed_over,
+    tests,
+    tests_inside,
+    truth,
+)
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -41,7 +50,7 @@ def off_by_default(way: Sequence[Link]) -> Off | None:
         if below is not None and not _is_alone(link, below):
             return None
         below = link.model.place_of(link.statement).function
-        option = _keeping(link.model, below, link.statement) or _unmade(link.model, below)
+        option = _keeping(link.model, below, link.statement, link.node) or _unmade(link.model, below)
         if option is not None and option.default is not None:
             return _off(option, option.default)
     last = way[-1] if way else None
@@ -65,7 +74,7 @@ def _above(model: Model, function: FunctionInfo, calls: int) -> Option | None:
     first: Option | None = None
     for each in callers if len(callers) <= _MOST_CALLERS else ():
         there = home.home(each.function)
-        found = _keeping(there, each.function, each.statement) or _above(home, each.function, calls - 1)
+        found = _keeping(there, *_where(each)) or _above(home, each.function, calls - 1)
         if found is None or not _TRAINS.isdisjoint(found.name.split("_")):
             return None
         first = first or found
@@ -82,16 +91,21 @@ def _is_off(model: Model, record: CallRecord, calls: int) -> bool:
     home = model.home(record.function)
     if home.hot_path_of(record.statement, record.call) is None:
         return True
-    if _keeping(home, record.function, record.statement) is not None:
+    if _keeping(home, *_where(record)) is not None:
         return True
     callers = home.callers(record.function) if calls > 0 else ()
     return 0 < len(callers) <= _MOST_CALLERS and all(_is_off(home, each, calls - 1) for each in callers)
 
 
-def _keeping(model: Model, function: FunctionInfo, statement: ast.stmt) -> Option | None:
-    """The option whose default keeps a statement from running, by the tests in its function."""
+def _where(record: CallRecord) -> tuple[FunctionInfo, ast.stmt, ast.expr]:
+    return record.function, record.statement, record.call
+
+
+def _keeping(model: Model, function: FunctionInfo, statement: ast.stmt, node: ast.expr | None) -> Option | None:
+    """The option whose default keeps a part of a statement from running, by the tests in its function."""
     spot = Spot(model, function)
-    for test, wanted in tests(model.place_of(statement)):
+    inside = () if node is None else tests_inside(function, statement, node)
+    for test, wanted in (*inside, *tests(model.place_of(statement))):
         option = None if _asks_to_train(test) else truth(spot, test, MOST_STEPS)
         if option is not None and option.default is not None and bool(option.value) is not wanted:
             return option
@@ -110,7 +124,7 @@ def _unmade(model: Model, function: FunctionInfo) -> Option | None:
     made = None if init is None or init is function else model.home(init).constructions(init)
     if made is None or made.is_open or not 0 < len(made.records) <= _MOST_CALLERS:
         return None
-    found = [_keeping(model.home(each.function), each.function, each.statement) for each in made.records]
+    found = [_keeping(model.home(each.function), *_where(each)) for each in made.records]
     is_decided = all(each is not None and not _is_none(each) for each in found)
     return found[0] if is_decided else None
 

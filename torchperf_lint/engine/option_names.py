@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
-from torchperf_lint.knowledge.conventions import WRAP_DEFAULTS
+from torchperf_lint.knowledge.conventions import SETTINGS, WRAP_DEFAULTS
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.names import last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from torchperf_lint.model import Model
     from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
 
+_LOOKUPS = frozenset({"get", "pop"})
 _OF_COMMAND_LINES = frozenset({"add_argument", "option"})
 _SWITCHES = {"store_true": False, "store_false": True}
 """Actions of argparse, and what the option is where the command line does not name it."""
@@ -54,25 +55,50 @@ def _fields(cls: ClassInfo) -> dict[ast.expr, ast.expr]:
     found: dict[ast.expr, ast.expr] = {}
     for each in cls.node.body:
         if isinstance(each, ast.AnnAssign) and each.value is not None:
-            found[each.target] = _unwrapped(each.value)
+            found[each.target] = _unwrapped(each.value, each.annotation)
     return found
 
 
-def _unwrapped(value: ast.expr) -> ast.expr:
-    """The default in `field(default=False)`, `Field(4, ge=1)`, `Default(False)`."""
+def _unwrapped(value: ast.expr, annotation: ast.expr) -> ast.expr:
+    """The default in `field(default=False)`, `Field(4, ge=1)`, `Default(False)`.
+
+    A class of the project's own may wrap it, `smooth: bool = OwnDefault(False)`: what it gets is of the field's type.
+    """
     if not isinstance(value, ast.Call):
         return value
     named = next((each.value for each in value.keywords if each.arg == "default"), None)
     if named is not None:
         return named
-    return value.args[0] if value.args and last_name(value.func) in WRAP_DEFAULTS else value
+    first = value.args[0] if value.args else value
+    if last_name(value.func) in WRAP_DEFAULTS:
+        return first
+    is_own = len(value.args) == 1 and not value.keywords and "default" in (last_name(value.func) or "").lower()
+    return first if is_own and _is_of_type(first, annotation) else value
 
 
-def looked_up(node: ast.Call) -> tuple[ast.expr, str, ast.expr] | None:
-    """The object, the name and the default of `getattr(config, "pooling", "first")`."""
-    if last_name(node.func) != "getattr" or len(node.args) != 3 or node.keywords:
+def _is_of_type(node: ast.expr, annotation: ast.expr) -> bool:
+    literal = literal_of(node)
+    return literal is not None and last_name(annotation) == type(literal.value).__name__
+
+
+def looked_up(node: ast.Call, function: FunctionInfo) -> tuple[ast.expr, str, ast.expr] | None:
+    """The object, the name and the default of `getattr(config, "pooling", "first")`, `config.get("pooling", "first")`.
+
+    What is no settings by its name may be data, `batch.get("masked", False)`.
+    """
+    if node.keywords:
         return None
-    owner, name, default = node.args
+    parts = tuple(node.args)
+    if isinstance(node.func, ast.Attribute) and node.func.attr in _LOOKUPS:
+        spread = None if function.arguments is None else function.arguments.kwarg
+        owner_name = last_name(node.func.value)
+        is_settings = owner_name in SETTINGS or (spread is not None and owner_name == spread.arg)
+        parts = (node.func.value, *parts) if is_settings else ()
+    elif last_name(node.func) != "getattr":
+        return None
+    if len(parts) != 3:
+        return None
+    owner, name, default = parts
     if not isinstance(name, ast.Constant) or not isinstance(name.value, str) or literal_of(default) is None:
         return None
     return owner, name.value, default
@@ -156,7 +182,8 @@ def _is_same(node: ast.expr, default: object) -> bool:
 def named_otherwise(model: Model, name: str, default: object) -> bool:
     """Whether the file, one that imports it or one that it imports gives something of that name another value.
 
-    What hands on something of the same name gives no other one. Arguments by position may be any field of settings.
+    What hands on something of the same name gives no other one. Arguments by position may be any field of settings
+    that can stand there.
     """
     around = model.with_neighbours
     given = [
@@ -177,7 +204,26 @@ def _by_position(around: list[Model], name: str) -> Iterator[ast.expr]:
                     each for method in methods for each in method.calls_made if last_name(each.call.func) == "cls"
                 ]
                 by_name = [each for file in around for each in file.calls_named(cls.name)]
-                yield from (given for each in (*by_itself, *by_name) for given in each.call.args)
+                first = 0 if any(each.name == "__init__" for each in methods) else _least_position(lineage, name)
+                for each in (*by_itself, *by_name):
+                    is_starred = any(isinstance(given, ast.Starred) for given in each.call.args)
+                    yield from each.call.args if is_starred else each.call.args[first:]
+
+
+def _least_position(lineage: Sequence[ClassInfo], name: str) -> int:
+    """Before which position no argument of the call can be the field: those of bases come before a class's own."""
+    fields = ([last_name(each.target) for each in cls.node.body if _is_taken(each)] for cls in lineage)
+    return min((names.index(name) for names in fields if name in names), default=0)
+
+
+def _is_taken(statement: ast.stmt) -> TypeGuard[ast.AnnAssign]:
+    """Whether it declares a field that the constructor takes by position."""
+    if not isinstance(statement, ast.AnnAssign):
+        return False
+    value = statement.value
+    is_left_out = isinstance(value, ast.Call) and any(each.arg in ("init", "kw_only") for each in value.keywords)
+    names = {last_name(each) for each in subtree(statement.annotation) if isinstance(each, (ast.Name, ast.Attribute))}
+    return not is_left_out and names.isdisjoint({"ClassVar", "KW_ONLY"})
 
 
 def _all_given(model: Model) -> dict[str, list[ast.expr]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from torchperf_lint.engine.option_calls import applied, applied_to, constructed_with, given_or_left
 from torchperf_lint.engine.option_names import (
     declared,
     handed_on,
@@ -17,14 +18,15 @@ from torchperf_lint.engine.option_names import (
 from torchperf_lint.engine.queue_events import runs_its_body
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.arguments import given_for
-from torchperf_lint.model.syntax.names import last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_lint.model import Model
     from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo, Place
+
+_Part = TypeVar("_Part", bound=ast.AST)
 
 MOST_STEPS = 6
 """Names and attributes that are followed from a test to the literal which decides it."""
@@ -39,7 +41,7 @@ CALLED_BY_OTHERS = frozenset({"__call__", "forward"})
 """Functions that calls reach without their names."""
 
 _ASKS = (ast.Compare, ast.BoolOp, ast.UnaryOp)
-_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_LEAVES = (ast.Return, ast.Continue, ast.Break)  # what a default raises for has to be set
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: lambda left, right: left == right,
     ast.NotEq: lambda left, right: left != right,
@@ -167,28 +169,41 @@ def _given_by_calls(spot: Spot, name: str, steps: int) -> Option | None:
     own = None if literal is None else Option(literal.value, name, default, function.path)
     if function.name == "__init__":
         return _given_by_constructions(spot, name, own, steps)
-    applied = _applied(spot.model, function)
-    records = applied or spot.model.possible_callers(function)
+    by_apply = applied(spot.model, function)
+    records = by_apply or spot.model.possible_callers(function)
     if len(records) > _MOST_CALLS:
         return None
-    if not applied and function.name == "forward":
+    if not by_apply and function.name == "forward":
         is_off = own is not None and own.value is False and handed_on_by_all(spot.model, function, name, own.value)
         return own if is_off else None
-    if not applied and (function.name in CALLED_BY_OTHERS or is_handed_over(spot.model, function)):
+    if not by_apply and (function.name in CALLED_BY_OTHERS or is_handed_over(spot.model, function)):
         return None
     found: list[Option] = []
     for record in records:
-        given = _applied_to(function, record.call, name) if applied else given_for(function, record.call, name)
+        given = applied_to(function, record.call, name) if by_apply else given_for(function, record.call, name)
+        if given is None and not by_apply:
+            given, is_spread = given_or_left(spot.model, function, record.call, name)
+            if is_spread and _may_be_given(spot.model, record, name, own):
+                return None
         if given is not None and record.function is function and _goes_on(given, name, own):
             continue
         option = None if given is None else own if given is default else _given(spot, record, given, name, own, steps)
         if option is None or (found and option.value != found[0].value):
             return None
         found.append(option)
+    # Without a call that is sure to mean it, None may be replaced, and a decorator may keep the function in a table.
+    if own is not None and own.value is None and not by_apply and not spot.model.callers(function):
+        return None
     if not found:
-        is_open = own is None or own.value is None or not runs_its_body(function)  # a decorator may keep it in a table
-        return None if is_open else own
+        return own if own is not None and own.value is not None and runs_its_body(function) else None
     return next((each for each in found if each.default is not None), found[0])
+
+
+def _may_be_given(model: Model, record: CallRecord, name: str, own: Option | None) -> bool:
+    """Whether what a call spreads may hold another value than the default: something nearby has it by this name."""
+    if own is None or own.value is None:
+        return True
+    return any(named_otherwise(each, name, own.value) for each in (model, model.home(record.function)))
 
 
 def _given(spot: Spot, record: CallRecord, given: ast.expr, name: str, own: Option | None, steps: int) -> Option | None:
@@ -240,7 +255,7 @@ def _given_by_constructions(spot: Spot, name: str, own: Option | None, steps: in
         return None
     is_open, found = made.is_open, own
     for record in made.records:
-        given = _constructed_with(init, record.call, name)
+        given = constructed_with(init, record.call, name)
         if given is None:
             is_open = True
             continue
@@ -262,59 +277,6 @@ def _is_wanted(spot: Spot, name: str) -> bool:
     asserted = (each.test for each in init.statements if isinstance(each, ast.Assert))
     is_asserted = any(isinstance(node, ast.Name) and node.id == name for test in asserted for node in subtree(test))
     return is_asserted or (init.cls is not None and len(spot.model.lineage(init.cls)) > 1)
-
-
-def _constructed_with(init: FunctionInfo, call: ast.Call, name: str) -> ast.expr | None:
-    """What a call gives for a constructor's parameter, by any name of the class; None if it spreads arguments."""
-    named = next((each.value for each in call.keywords if each.arg == name), None)
-    if named is not None:
-        return named
-    arguments = init.arguments
-    if arguments is None or any(isinstance(each, ast.Starred) for each in call.args):
-        return None
-    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
-    by_class = isinstance(call.func, ast.Attribute) and call.func.attr == "__init__" and not _is_super(call.func.value)
-    names = names if by_class else names[1:]
-    if name in names and names.index(name) < len(call.args):
-        return call.args[names.index(name)]
-    return None if any(each.arg is None for each in call.keywords) else init.defaults.get(name)
-
-
-def _is_super(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and last_name(node.func) == "super"
-
-
-def _applied(model: Model, function: FunctionInfo) -> list[CallRecord]:
-    """The calls around that run the `forward(ctx, ...)` of an autograd function: `Sparsemax.apply(x, k)`.
-
-    Empty where `Sparsemax.apply` is a value, too, which may be called by any name.
-    """
-    if function.name != "forward" or function.cls is None or "ctx" not in function.parameter_names[:2]:
-        return []
-    records = [
-        each
-        for near in model.with_neighbours
-        for each in near.calls_named("apply")
-        if isinstance(each.call.func, ast.Attribute) and last_name(each.call.func.value) == function.cls.name
-    ]
-    called = [each.call.func for each in records]
-    taken = (
-        node
-        for near in model.with_neighbours
-        for where in near.functions
-        for node in where.nodes
-        if isinstance(node, ast.Attribute) and node.attr == "apply" and last_name(node.value) == function.cls.name
-    )
-    return [] if any(node not in called for node in taken) else records
-
-
-def _applied_to(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | None:
-    """What such a call gives for a parameter; None if it spreads arguments."""
-    if call.keywords or any(isinstance(each, ast.Starred) for each in call.args):
-        return None
-    names = function.parameter_names
-    place = names.index(name) - names.index("ctx") - 1
-    return call.args[place] if 0 <= place < len(call.args) else function.defaults.get(name)
 
 
 def _is_rebound(function: FunctionInfo, name: str) -> bool:
@@ -353,7 +315,7 @@ def _answer(spot: Spot, call: ast.Call, steps: int) -> Option | None:
 
 def _looked_up(spot: Spot, call: ast.Call, steps: int) -> Option | None:
     """`getattr(config, "pooling", "first")`: what the settings have by default, or else what the call says."""
-    asked = looked_up(call)
+    asked = looked_up(call, spot.function)
     if asked is None:
         return None
     owner, name, default = asked
@@ -422,7 +384,43 @@ def tests(place: Place) -> Iterator[tuple[ast.expr, bool]]:
     """The tests between the beginning of the function and a place, and what each of them has to be."""
     for each in itertools.islice(place.outwards(), _FARTHEST):
         for earlier in each.before[-_FARTHEST:]:
-            if isinstance(earlier, ast.If) and not earlier.orelse and isinstance(earlier.body[-1], _LEAVES):
-                yield earlier.test, False
+            if isinstance(earlier, ast.If):
+                yield from _passed(earlier)
         if isinstance(each.parent, ast.If) and each.field in ("body", "orelse"):
             yield each.parent.test, each.field == "body"
+
+
+def _passed(branch: ast.If) -> Iterator[tuple[ast.expr, bool]]:
+    """The tests of branches that leave, and what each of them has to be for what follows the last branch."""
+    if isinstance(branch.body[-1], _LEAVES):
+        yield branch.test, False
+        if len(branch.orelse) == 1 and isinstance(branch.orelse[0], ast.If):
+            yield from _passed(branch.orelse[0])
+    elif branch.orelse and isinstance(branch.orelse[-1], _LEAVES):
+        yield branch.test, True
+
+
+def tests_inside(function: FunctionInfo, statement: ast.stmt, node: ast.expr) -> Iterator[tuple[ast.expr, bool]]:
+    """The tests between the beginning of a statement and a part of it, and what each of them has to be.
+
+    `trace and x.any()`, `x.item() if trace else 0`, `[x.item() for x in losses if trace]`.
+    """
+    here: ast.AST = node
+    above = function.parents.get(here)
+    while above is not None and here is not statement:
+        if isinstance(above, ast.BoolOp):
+            yield from ((each, isinstance(above.op, ast.And)) for each in _before(above.values, here))
+        elif isinstance(above, ast.IfExp) and here is not above.test:
+            yield above.test, here is above.body
+        elif isinstance(above, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            yield from ((each, True) for part in _before(above.generators, here) for each in part.ifs)
+        elif isinstance(above, ast.comprehension):
+            yield from ((each, True) for each in (_before(above.ifs, here) if here in above.ifs else ()))
+        elif isinstance(above, ast.Lambda):
+            return  # its parameters hide the function's
+        here, above = above, function.parents.get(above)
+
+
+def _before(parts: Sequence[_Part], part: ast.AST) -> Iterator[_Part]:
+    """The parts before this one, all if it is none of them."""
+    return itertools.takewhile(lambda each: each is not part, parts)
