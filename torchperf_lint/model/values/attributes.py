@@ -9,7 +9,7 @@ from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join_all, located
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.syntax.slices import slices_of
-from torchperf_lint.model.values import attribute_lists, own_changes, parameters, subclass_attributes
+from torchperf_lint.model.values import attribute_entries, attribute_lists, own_changes, parameters, subclass_attributes
 from torchperf_lint.model.values.devices import filled_since, moved_since
 from torchperf_lint.model.values.name_heuristics import conventional
 from torchperf_lint.model.values.tensors import holds_unknown
@@ -35,6 +35,8 @@ def joined(inference: ValueQuestions, cls: ClassInfo, name: str) -> Value:
                 inference, inference.lineage(cls), name
             ):
                 value = value._replace(element=UNKNOWN, items=None)
+            elif value.kind is Kind.CONTAINER and value.ref == "dict" and value.items:
+                value = attribute_entries.with_entries(inference, value, cls, name)
             if value.kind is Kind.MODULE and value.ref in torch_api.HOLDERS:
                 value = attribute_lists.with_all_modules(inference, value, inference.lineage(cls), name)
             if owner is not cls and subclass_attributes.is_open(value):
