@@ -136,9 +136,10 @@ def read_truths(model: Model) -> Iterator[Truth]:
 
 
 def _is_tested(model: Model, site: Site) -> bool:
-    """Whether the expression itself, or its negation, decides a branch or an assertion, alone or with others.
+    """Whether the truth of the expression is asked for, by a branch or an assertion, alone or with others.
 
-    A comparison of it counts where all that it decides is whether the program fails.
+    `not` and the first operands of `and` and `or` ask for the truth themselves, wherever they stand. A comparison of it
+    counts where all that it decides is whether the program fails.
     """
     node: cst.CSTNode = site.node
     parent = model.parent(node)
@@ -147,12 +148,14 @@ def _is_tested(model: Model, site: Site) -> bool:
     is_compared = isinstance(parent, cst.Comparison)
     if isinstance(parent, cst.Comparison):
         node, parent = parent, model.parent(parent)
+    asks_itself = False
     while isinstance(parent, (cst.BooleanOperation, cst.UnaryOperation)):
         if isinstance(parent, cst.UnaryOperation) and not isinstance(parent.operator, cst.Not):
             return False
+        asks_itself = asks_itself or isinstance(parent, cst.UnaryOperation) or parent.left is node
         node, parent = parent, model.parent(parent)
     if not isinstance(parent, (cst.If, cst.While, cst.Assert, cst.IfExp)) or parent.test is not node:
-        return False
+        return asks_itself and not is_compared
     return not is_compared or (isinstance(parent, (cst.If, cst.Assert)) and _only_fails(model, site, parent))
 
 
