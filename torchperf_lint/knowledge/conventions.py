@@ -27,6 +27,15 @@ GIVES_BATCHES = re.compile(
 )
 """Names of what gives one batch after the other: `dataset.iterbatches()`, `mini_batch_generator(...)`."""
 
+DRAWS_BATCH = re.compile(r"^(?:sample|draw)_(?:\w+_)?(?:mini_?)?batch$")
+"""Methods that return one batch of random samples: `dataset.sample_transition_batch(size)`."""
+
+REPLAY_BUFFERS = re.compile(r"(?:^|_)(?:replay|buffer|memory|replay_?buffer|replay_?memory)$")
+"""Names of what keeps the transitions of reinforcement learning, in lower case."""
+
+TRAINING_METHODS = re.compile(r"^_?(?:update|learn|train|optimize)(?:_|$)")
+"""Names of methods that train on what they are given."""
+
 MODEL_NAMES = frozenset(
     "model net network student teacher generator discriminator encoder decoder backbone unet vae ema_model netG netD "
     "text_encoder image_encoder policy critic actor model_engine ddp_model model_without_ddp".split()

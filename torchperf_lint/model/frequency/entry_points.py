@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions, hooks, torchmetrics_api
 from torchperf_lint.model.callgraph import frameworks, implicit, roles
+from torchperf_lint.model.frequency import drawn_batches
 from torchperf_lint.model.frequency.generators import yielding
 from torchperf_lint.model.frequency.inference_loops import about_items, fed_back
 from torchperf_lint.model.frequency.loop_bodies import step_loop
@@ -174,6 +175,7 @@ class OwnEntries:
             for record in index.calls[name]
             for loop in enclosing(record.statement, index)[:1]
         }
+        self._loops |= drawn_batches.loops_drawing(index)
         others = ((loop, owner) for loop, owner in index.loops if loop not in self._loops)
         self._loops |= {loop for loop, owner in others if fed_back(loop, owner) or about_items(loop, owner)}
         self._loops |= {loop for loop, owner in index.loops if loop in yielding(owner)}

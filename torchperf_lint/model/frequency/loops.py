@@ -12,7 +12,7 @@ from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import hierarchy
 from torchperf_lint.model.domain.frequency import Loop, LoopInfo, LoopKind
 from torchperf_lint.model.domain.values import Kind, Registry
-from torchperf_lint.model.frequency import comprehensions, inference_loops, rollouts
+from torchperf_lint.model.frequency import comprehensions, drawn_batches, inference_loops, rollouts
 from torchperf_lint.model.frequency.generators import moved_by, taking, yielding
 from torchperf_lint.model.frequency.loop_bodies import (
     call_text,
@@ -101,7 +101,7 @@ class Loops:
         if stepped is not None:
             says = f"this loop steps an environment: it calls `{call_text(stepped)}` in every pass"
             return LoopInfo(LoopKind.BATCH, says, False, is_rollout=True)
-        taken = self._taken_by_next(loop, function)
+        taken = self._taken_by_next(loop, function) or drawn_batches.drawn_from(self.inference, loop, function)
         if taken is not None:
             return LoopInfo(LoopKind.BATCH, f"this loop takes a batch per pass from `{taken}`", False)
         if isinstance(loop, (ast.For, ast.AsyncFor)):
