@@ -13,7 +13,8 @@ class HookTable(NamedTuple):
     qualified base must have; one of the two may be empty, which means any. `placed` are parameters whose tensors the
     framework has moved to the device. `holder` is a parameter whose attributes hold such tensors: one of the loss, and
     others of any form. `evaluates` says that only evaluations call them. `loaded` are parameters that get a batch
-    as the loader made it.
+    as the loader made it. `selected_by` is a method that selects the events for which the hooks run, `rare_events` are
+    those that do not come in every step.
     """
 
     framework: str
@@ -24,6 +25,8 @@ class HookTable(NamedTuple):
     holder: str | None = None
     evaluates: bool = False
     loaded: frozenset[str] = frozenset()
+    selected_by: str = ""
+    rare_events: frozenset[str] = frozenset()
 
 
 HELD_LOSS = "loss"
@@ -57,7 +60,19 @@ LIGHTNING_PLACED = _words("batch outputs loss")
 HOOK_TABLES = (
     HookTable("fastai", _words("Metric"), ("fastai.",), _words("accumulate"), _words("")),
     HookTable("fastai", _words("Transform"), ("fastai.",), _words("encodes"), _words("")),
-    HookTable("Composer", _words("Algorithm"), ("composer.",), _words("apply"), _words("")),
+    HookTable(
+        "Composer",
+        _words("Algorithm"),
+        ("composer.",),
+        _words("apply"),
+        _words(""),
+        selected_by="match",
+        rare_events=_words(
+            "INIT BEFORE_LOAD AFTER_LOAD FIT_START FIT_END ITERATION_START ITERATION_END ITERATION_CHECKPOINT "
+            "EPOCH_START EPOCH_END EPOCH_CHECKPOINT EVAL_BEFORE_ALL EVAL_START EVAL_END EVAL_AFTER_ALL "
+            "EVAL_STANDALONE_START EVAL_STANDALONE_END PREDICT_START PREDICT_END"
+        ),
+    ),
     HookTable(
         "Composer",
         _words("Callback LoggerDestination"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import hooks, torchmetrics_api
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_STEMS, CPU_TUNING
-from torchperf_lint.model.callgraph import calling, roles, sample_transforms
+from torchperf_lint.model.callgraph import calling, events, roles, sample_transforms
 from torchperf_lint.model.domain.contracts import Contract
 from torchperf_lint.model.domain.values import Device, Kind, Origin, Value
 from torchperf_lint.model.syntax.index import dotted, last_name, names_in
@@ -162,7 +162,7 @@ def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cla
                 says = f"{table.framework} calls `{name}` for every batch"
                 return Contract(True, says, tensors=table.loaded, origin=Origin.BATCH)
             return Contract(
-                True,
+                not events.are_rare(inference, cls, table),
                 f"{table.framework} calls `{name}` for every batch",
                 Device.LIKELY,
                 tensors=table.placed,

@@ -8,7 +8,10 @@ from torchperf_lint.model.domain.values import Device, Origin
 
 
 class Contract(NamedTuple):
-    """A framework's guarantee about a function: it is called for every batch, with these arguments on the device."""
+    """A framework's guarantee about a function: it is called for every batch, with these arguments on the device.
+
+    Without `hot` no step calls it, whatever else does.
+    """
 
     hot: bool
     says: str

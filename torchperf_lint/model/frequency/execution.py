@@ -421,6 +421,9 @@ class ExecutionFrequency:
 
     def calls_of(self, function: FunctionInfo, handed: tuple[Handing, ...] = ()) -> Iterator[PossibleCall]:
         """Calls that may reach the function; with `handed`, only the call that hands over what the function calls."""
+        contract = self.inference.contract(function)
+        if contract is not None and not contract.hot:
+            return iter(())  # no step calls it
         return possible_calls.of(self.inference, function, handed)
 
     def _loop_path(self, loop: Loop, function: FunctionInfo, info: LoopInfo) -> HotPath:
