@@ -9,6 +9,7 @@ from torchperf_lint.model.domain.loaders import Route, Samples
 from torchperf_lint.model.flow import NameUses, Use
 from torchperf_lint.model.frequency.sampling_guards import is_sampling_guard
 from torchperf_lint.model.sites import HotExpression
+from torchperf_lint.model.syntax.arguments import given_for
 from torchperf_lint.model.syntax.backward import names_sent_backward
 from torchperf_lint.model.syntax.code import Code, Vocabulary
 from torchperf_lint.model.syntax.hostdata import is_host_data
@@ -39,6 +40,7 @@ __all__ = [
     "assigned_to",
     "asks_about_accelerator",
     "dotted",
+    "given_for",
     "given_to",
     "is_host_data",
     "is_sampling_guard",

@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Edit, Finding, Fix, Loss, Safety, Sev
 from torchperf_lint.idioms import habits, placing
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.distributed import scripts
+from torchperf_lint.idioms.distributed.devices import one_by_default
 from torchperf_lint.idioms.distributed.trained import is_unwrapped, training_place
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
@@ -16,6 +17,7 @@ from torchperf_lint.syntax import cst, edits, shape
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.arguments import Given
     from torchperf_lint.model import Model, Site
 
 _CLASSES = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel")
@@ -54,7 +56,8 @@ def data_parallel(model: Model) -> Iterator[Finding]:
         return
     for site in model.calls(*_CLASSES, *_FUNCTIONS):
         is_class = model.value(site.node.func).ref in _CLASSES
-        if model.in_test(site) or _has_one_device(model, site, 1 if is_class else 2) or _is_unwrapped(model, site):
+        devices = given(model, site.node, "device_ids", 1 if is_class else 2)
+        if model.in_test(site) or _is_one_device(devices) or _is_unwrapped(model, site):
             continue
         trained = training_place(model, site)
         if trained is None:
@@ -62,12 +65,12 @@ def data_parallel(model: Model) -> Iterator[Finding]:
         fix = _run_once_per_gpu(model, site) if is_class else None
         if fix is None and is_class and _rebinds_the_model(model, site):
             fix = _wrapped_for_ddp(model, site)
-        yield Finding(site, (trained,), fix, {"call": f"{model.text(site.node.func)}(...)"})
+        minor = None if devices is None else one_by_default(model, site, devices.node)
+        yield Finding(site, (trained,), fix, {"call": f"{model.text(site.node.func)}(...)"}, minor)
 
 
-def _has_one_device(model: Model, site: Site, position: int) -> bool:
+def _is_one_device(devices: Given | None) -> bool:
     """`device_ids=[0]`: nothing is copied or gathered."""
-    devices = given(model, site.node, "device_ids", position)
     if devices is None or devices.value is None:
         return False
     return devices.value.kind is Kind.CONTAINER and len(devices.value.items or ()) == 1
