@@ -13,10 +13,15 @@ from torchperf_lint.model.domain.frequency import Frequency
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.handles import names_in
 from torchperf_lint.syntax import cst, shape
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.handles import FunctionInfo
+
+_NUMBERS = ("builtins.int", "builtins.float")
 
 
 def is_action(model: Model, site: Site, tensor: cst.BaseExpression, hot_path: HotPath) -> bool:
@@ -62,6 +67,55 @@ def _is_returned(function: FunctionInfo, statement: ast.stmt) -> bool:
     bound = {name for target in statement.targets for name in names_in(target)}
     returned = (each.value for each in function.statements if isinstance(each, ast.Return) and each.value is not None)
     return any(not bound.isdisjoint(names_in(each)) for each in returned)
+
+
+def is_needed_by_callers(model: Model, site: Site, works_on_host: Callable[[str], bool]) -> bool:
+    """Whether the function returns the value, alone or in a tuple, and all its callers give it to the host's work."""
+    function, node = model.function_of(site), model.ast_of(site.node)
+    statement, callers = model.statement_of(site.node), model.callers(function)
+    if not isinstance(statement, ast.Return) or statement.value is None or not callers:
+        return False
+    place = None
+    if isinstance(statement.value, ast.Tuple):
+        parts = statement.value.elts
+        place = next((at for at, each in enumerate(parts) if any(inner is node for inner in subtree(each))), None)
+        if place is None or any(isinstance(each, ast.Starred) for each in parts):
+            return False
+    return all(
+        _is_taken_by_host(model.home(each.function), each.function, each.call, place, works_on_host) for each in callers
+    )
+
+
+def _is_taken_by_host(
+    model: Model,
+    function: FunctionInfo,
+    node: ast.expr,
+    place: int | None,
+    works_on_host: Callable[[str], bool],
+    names: frozenset[str] = frozenset(),
+) -> bool:
+    """Whether work on the host gets a value, or the part at its place, as it is or through functions of NumPy."""
+    parent = function.parents.get(node)
+    while place is None and isinstance(parent, ast.Call) and parent.func is not node:
+        if works_on_host(ast.unparse(parent.func)):
+            return True
+        ref = model.value_in(function, parent.func).ref or ""
+        if not ref.startswith("numpy.") and ref not in _NUMBERS:
+            return False
+        node, parent = parent, function.parents.get(parent)
+    if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
+        return False
+    target = parent.targets[0]
+    if place is not None:
+        parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+        target = parts[place] if place < len(parts) else target
+    if not isinstance(target, ast.Name) or target.id in names:
+        return False
+    return any(
+        _is_taken_by_host(model, function, each, None, works_on_host, names | {target.id})
+        for each in function.nodes
+        if isinstance(each, ast.Name) and each.id == target.id and isinstance(each.ctx, ast.Load)
+    )
 
 
 def goes_to(model: Model, node: cst.CSTNode) -> NoFix:

@@ -12,7 +12,7 @@ from torchperf_lint.idioms.metrics.host_metrics import feeds_host_metric
 from torchperf_lint.idioms.sync.brought_back import was_on_host
 from torchperf_lint.idioms.sync.coalesced import is_one_read
 from torchperf_lint.idioms.sync.collected import collected_on_device
-from torchperf_lint.idioms.sync.destinations import is_action, is_asked_by_search
+from torchperf_lint.idioms.sync.destinations import is_action, is_asked_by_search, is_needed_by_callers
 from torchperf_lint.idioms.sync.given import is_given_to_forward
 from torchperf_lint.idioms.sync.helpers import helper_reads, stands_in_reader
 from torchperf_lint.idioms.sync.hosttables import hot_fillings
@@ -136,7 +136,7 @@ def _must_be_on_host(model: Model, site: Site, hot_path: HotPath) -> bool:
         if isinstance(parent, (cst.Index, cst.Slice)):
             return not _chooses_of_new(model, parent)
         if isinstance(parent, cst.Return):
-            return _goes_out_of_sight(hot_path)
+            return _goes_out_of_sight(hot_path) or is_needed_by_callers(model, site, _works_on_host)
         if isinstance(parent, (cst.If, cst.While, cst.For)) and node is not getattr(parent, "body", None):
             return True
         if isinstance(parent, cst.Assign) and len(parent.targets) == 1:
