@@ -10,6 +10,8 @@ from torchperf_lint.engine.by_default import off_by_default
 from torchperf_lint.engine.declare import Category
 from torchperf_lint.engine.drained import waited_before
 from torchperf_lint.engine.findings import Because, Loss, Severity
+from torchperf_lint.engine.refused import refused
+from torchperf_lint.engine.stops import ends_loop
 from torchperf_lint.knowledge.distributions_api import CHECKED_MODE
 from torchperf_lint.model.domain.frequency import Frequency
 from torchperf_lint.model.syntax.names import last_name
@@ -56,6 +58,9 @@ def _reasons(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Iterator[Low
     if not way or rule.loses is not Loss.WAIT:
         return
     here = way[0]
+    mixed = refused(way)
+    if mixed is not None:
+        yield Lowered(Severity.NOTE, mixed)
     if _is_guard(here):
         yield Lowered(Severity.NOTE, Because(here.statement.lineno, "what this check does is its meaning"))
     for link in way:
@@ -67,6 +72,9 @@ def _reasons(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Iterator[Low
     drained = _drained(rule, way)
     if drained is not None:
         yield drained
+    if ends_loop(here):
+        text = "this test ends the loop, which needs the answer, if only once in a few passes"
+        yield Lowered(Severity.NOTE, Because(here.statement.lineno, text))
     unset = off_by_default(way)
     if unset is not None:
         yield Lowered(Severity.NOTE, unset.because, only_if=_only_if(unset))

@@ -1,0 +1,70 @@
+"""Tests that end a loop inside a step: convergence, or the end of all sequences."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.domain.frequency import LoopKind
+from torchperf_lint.model.syntax.names import dotted
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.engine.same_pass import Link
+    from torchperf_lint.model.syntax.index import FunctionInfo
+
+_LEAVES = (ast.Break, ast.Return)
+
+
+def ends_loop(here: Link) -> bool:
+    """Whether the part decides whether a loop goes on, by a tensor that the loop's pass has made or changed.
+
+    Not a loop over batches, which takes the next batch whatever the last one gave.
+    """
+    statement, node = here.statement, here.node
+    if node is None or not isinstance(statement, (ast.If, ast.While)):
+        return False
+    if not any(each is node for each in subtree(statement.test)):
+        return False
+    place = here.model.place_of(statement)
+    if isinstance(statement, ast.While):
+        loop: ast.stmt | None = statement
+    else:
+        loop = next(iter(place.loops()), None)
+        *told, last = statement.body
+        if not isinstance(last, _LEAVES) or statement.orelse or not all(isinstance(each, ast.Expr) for each in told):
+            return False  # a branch that computes something is a choice of its own
+    if not isinstance(loop, (ast.For, ast.AsyncFor, ast.While)) or here.model.loop_info(loop).kind is LoopKind.BATCH:
+        return False
+    changed = set(_changed(loop))
+    return any(path in changed or path.partition(".")[0] in changed for path in _asked(here, place.function, node))
+
+
+def _asked(here: Link, function: FunctionInfo, node: ast.expr) -> Iterator[str]:
+    """The names and paths of tensors on the device in an expression."""
+    for each in subtree(node):
+        path = dotted(each) if isinstance(each, (ast.Name, ast.Attribute)) else None
+        if path is not None:
+            value = here.model.value_in(function, each)  # type: ignore[arg-type]
+            if value.holds_tensors and value.device.on_accelerator:
+                yield path
+
+
+def _changed(loop: ast.stmt) -> Iterator[str]:
+    """The names and paths that a loop binds or writes to."""
+    for each in subtree(loop):
+        path = _written(each)
+        if path is not None:
+            yield path
+
+
+def _written(node: ast.AST) -> str | None:
+    """The name or path that a node binds, writes into (`x[0] = 1`, `out=x`), or changes in place (`x.add_`)."""
+    if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+        return dotted(node)
+    is_part = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+    is_output = isinstance(node, ast.keyword) and node.arg == "out"
+    is_in_place = isinstance(node, ast.Attribute) and node.attr.endswith("_") and not node.attr.endswith("__")
+    return dotted(node.value) if is_part or is_output or is_in_place else None  # type: ignore[attr-defined]
