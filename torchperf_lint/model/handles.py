@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from torchperf_lint.model.callgraph.frameworks import transforms_samples, without_partial
+from torchperf_lint.model.callgraph.callbacks import without_partial
+from torchperf_lint.model.callgraph.frameworks import transforms_samples
 from torchperf_lint.model.domain.accelerator_tests import asks_about_accelerator
 from torchperf_lint.model.domain.frequency import Loop
 from torchperf_lint.model.domain.loaders import Route, Samples

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions, hooks, torchmetrics_api
-from torchperf_lint.model.callgraph import frameworks, implicit, roles
+from torchperf_lint.model.callgraph import callbacks, implicit, roles
 from torchperf_lint.model.frequency import drawn_batches
 from torchperf_lint.model.frequency.generators import yielding
 from torchperf_lint.model.frequency.inference_loops import about_items, fed_back
@@ -246,7 +246,7 @@ class OwnEntries:
             for name in (function.called_as, *self._index.also_called(function.called_as)):
                 by_name.setdefault(name, []).append(function)
         given = [
-            frameworks.without_partial(argument)
+            callbacks.without_partial(argument)
             for taker in _CALLBACK_TAKERS
             for record in self._index.calls.get(taker, ())
             for argument in given_to(record.call)
@@ -262,8 +262,8 @@ class OwnEntries:
             or function.name in self._index.held
             or bool(self._index.also_called(function.called_as))
             or _maker_of(function) in handed
-            or frameworks.takes_gradients(function)
-            or frameworks.of_engine_and_batch(function) is not None
+            or callbacks.takes_gradients(function)
+            or callbacks.of_engine_and_batch(function) is not None
             or _is_handler(function)
             or _is_hook(function)
             or _is_registered(function)
