@@ -63,8 +63,7 @@ class _Query(Node):
     __slots__ = ("answer", "file", "is_reported", "number", "question")
 
     def __init__(self, question: Question, number: int) -> None:
-        self.children = ()
-        self.round, self.bad = 0, False
+        super().__init__()
         self.question = question
         self.file = file_of(question)
         self.number = number

@@ -138,11 +138,14 @@ class ValueInference:
 
     def at_end(self, function: FunctionInfo, name: str) -> Value | None:
         """The value of a name (or path) after the function or module has run; None if it does not bind the name."""
-        binding = self.names.binding(name) if function is self.index.module else slices_of(function).may_bind(name)
-        if binding is False:
+        if function is self.index.module:
+            may_be, definition = self.names.binding(name)
+        else:
+            may_be, definition = slices_of(function).may_bind(name), None
+        if not may_be:
             return None
-        if binding is not True:
-            defined = self.names.defined(name, binding)
+        if definition is not None:
+            defined = self.names.defined(name, definition)
             if defined is None or defined.kind in _DEFINED:
                 return defined
         value = self.frame_with(function, lambda slices: slices.at_end(name)).env.get(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.callgraph import frameworks
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from torchperf_lint.model.project.dependencies import Memo
 
 
+class Binding(NamedTuple):
+    """Whether a module may bind a name, and the only statement that does, if that defines or imports it."""
+
+    may_be: bool
+    definition: ast.stmt | None
+
+
 class Names:
     """Name lookup in one file, as its inference sees it."""
 
@@ -29,16 +36,16 @@ class Names:
         self._analyzed = analyzed
         self._recorder = analyzed.recorder
         self._imports: Memo[str, Value | Variable] = analyzed.recorder.memo()
-        self._bindings: Memo[str, ast.stmt | bool] = analyzed.recorder.memo()
+        self._bindings: Memo[str, Binding] = analyzed.recorder.memo()
         self._late: Memo[str, str | None] = analyzed.recorder.memo()
 
-    def binding(self, name: str) -> ast.stmt | bool:
-        """The only statement that binds the module's name, if that defines or imports it; else whether any binds it."""
+    def binding(self, name: str) -> Binding:
+        """What binds the module's name."""
         return self._recorder.kept(self._bindings, name, lambda: self._binding(name))
 
-    def _binding(self, name: str) -> ast.stmt | bool:
+    def _binding(self, name: str) -> Binding:
         slices = slices_of(self._index.module)
-        return slices.may_bind(name) and (slices.definition(name) or True)
+        return Binding(slices.may_bind(name), slices.definition(name))
 
     def defined(self, name: str, definition: ast.stmt) -> Value | None:
         """The module's value of a name that one definition or import binds; None if it is looked up late."""
