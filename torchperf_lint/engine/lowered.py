@@ -58,9 +58,6 @@ def _reasons(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Iterator[Low
     if not way or rule.loses is not Loss.WAIT:
         return
     here = way[0]
-    mixed = refused(way)
-    if mixed is not None:
-        yield Lowered(Severity.NOTE, mixed)
     if _is_guard(here):
         yield Lowered(Severity.NOTE, Because(here.statement.lineno, "what this check does is its meaning"))
     for link in way:
@@ -75,6 +72,9 @@ def _reasons(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Iterator[Low
     if ends_loop(here):
         text = "this test ends the loop, which needs the answer, if only once in a few passes"
         yield Lowered(Severity.NOTE, Because(here.statement.lineno, text))
+    mixed = refused(way)
+    if mixed is not None:
+        yield Lowered(Severity.NOTE, mixed)
     unset = off_by_default(way)
     if unset is not None:
         yield Lowered(Severity.NOTE, unset.because, only_if=_only_if(unset))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import one_device
 from torchperf_lint.knowledge.launches import SWALLOW
-from torchperf_lint.model.domain.values import Device
+from torchperf_lint.model.domain.values import Device, Kind
 from torchperf_lint.model.syntax.names import last_name
 from torchperf_lint.syntax.tree import COMPREHENSIONS, children, subtree
 
@@ -18,40 +19,63 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.same_pass import Link
     from torchperf_lint.model import Model
     from torchperf_lint.model.domain.values import Value
-    from torchperf_lint.model.syntax.index import FunctionInfo, Place
+    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, Place
 
-_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break, ast.Yield, ast.YieldFrom, ast.Await)
 _NOT_ALWAYS = (*COMPREHENSIONS, ast.Lambda, ast.IfExp)
+_OBJECTS = (Kind.MODULE, Kind.INSTANCE)
+_NO_MATHS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+
+_FARTHEST = 20
+"""The blocks around a place, and the statements of each before and behind it, that are looked at."""
+
+_MOST_STEPS = 4
+"""Names that are followed to what they are bound to."""
 
 
 def refused(way: Sequence[Link]) -> Because | None:
     """A row that runs whenever the way is taken, and that raises if the data is on the device."""
     below: FunctionInfo | None = None
-    for link in way:
+    for at, link in enumerate(way):
         model, place = link.model, link.model.place_of(link.statement)
         if below is not None and [each.call for each in model.home(below).callers(below)] != [link.node]:
             return None
         below = place.function
-        mixed = next(filter(None, (_refused_in(model, below, each) for each in _always(place))), None)
-        if mixed is not None:
-            text = f"torch refuses `{ast.unparse(mixed)}` where the data is on the device: a part of it is on the host"
-            return Because(mixed.lineno, text, None if model is way[0].model else model.path)
+        for statement, comes_first in _always(place):
+            mixed = _refused_in(model, below, statement)
+            if mixed is not None and (comes_first or not _is_caught_above(link, way[at + 1 :])):
+                says = (
+                    f"torch refuses `{ast.unparse(mixed)}` where the data is on the device: a part of it is on the host"
+                )
+                return Because(mixed.lineno, says, None if model is way[0].model else model.path)
     return None
 
 
-def _always(place: Place) -> Iterator[ast.stmt]:
-    """The statements of the function that run before the place whenever it is reached, and those that follow it."""
-    left = False
-    yield place.statement
-    for each in place.outwards():
-        yield from each.before
-        left = left or (each.field == "body" and _catches(each.parent))
-        for statement in () if left else each.block[each.position :]:
+def _always(place: Place) -> Iterator[tuple[ast.stmt, bool]]:
+    """The statements of the function that run whenever the place is reached, and whether they come before it."""
+    left = _is_caught(place)
+    if not left:
+        yield place.statement, False
+    for each in itertools.islice(place.outwards(), _FARTHEST):
+        yield from ((statement, True) for statement in each.before[-_FARTHEST:])
+        for statement in () if left else each.block[each.position : each.position + _FARTHEST]:
             if statement is not each.statement:
-                yield statement
+                yield statement, False
             if any(isinstance(node, _LEAVES) for node in subtree(statement)):
                 left = True
                 break
+
+
+def _is_caught_above(link: Link, above: Sequence[Link]) -> bool:
+    """Whether an error that leaves the function may end in a caller, behind the place that has then been reached."""
+    function = link.model.place_of(link.statement).function
+    places = [each.model.place_of(each.statement) for each in above]
+    return any(map(_is_caught, (*places, *(each.place for each in link.model.callers(function)))))
+
+
+def _is_caught(place: Place) -> bool:
+    """Whether an error of the statement may end in its function."""
+    return any(each.field == "body" and _catches(each.parent) for each in place.outwards())
 
 
 def _catches(parent: ast.stmt | None) -> bool:
@@ -59,7 +83,7 @@ def _catches(parent: ast.stmt | None) -> bool:
     if isinstance(parent, (ast.With, ast.AsyncWith)):
         calls = (each.context_expr for each in parent.items)
         return any(last_name(each.func) in SWALLOW for each in calls if isinstance(each, ast.Call))
-    return isinstance(parent, ast.Try) and bool(parent.handlers)
+    return bool(getattr(parent, "handlers", ()))  # `try` and `except*`
 
 
 def _refused_in(model: Model, function: FunctionInfo, statement: ast.stmt) -> ast.expr | None:
@@ -72,12 +96,16 @@ def _refused_in(model: Model, function: FunctionInfo, statement: ast.stmt) -> as
 
 def _computed(statement: ast.stmt) -> Iterator[ast.expr]:
     """The expressions that a statement always evaluates, without those of nested statements."""
-    pending = [each for each in children(statement) if not isinstance(each, (ast.stmt, ast.excepthandler))]
+    pending: list[ast.AST] = [statement.test] if isinstance(statement, ast.Assert) else children(statement)
     for node in pending:
+        if isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
+            continue
         if isinstance(node, ast.expr):
             yield node
         if isinstance(node, ast.BoolOp):
             pending.append(node.values[0])
+        elif isinstance(node, ast.Compare):
+            pending += (node.left, node.comparators[0])
         elif not isinstance(node, _NOT_ALWAYS):
             pending += children(node)
 
@@ -90,30 +118,56 @@ def _is_refused(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
         return (
             bool(parts)
             and _is_on_host(model.value_in(function, node.value))
+            and _stays_there(model, function, node.value)
             and any(_is_on_device(each) and _is_no_number(each) for each in _values(model, function, parts))
         )
-    values = list(_values(model, function, _joined(model, function, node)))
-    return any(map(_is_on_device, values)) and any(_is_on_host(each) and _has_dimensions(each) for each in values)
+    joined = _joined(model, function, node)
+    values = list(_values(model, function, joined))
+    return any(map(_is_on_device, values)) and any(
+        _is_on_host(value) and _has_dimensions(value) and _stays_there(model, function, part)
+        for part, value in zip(joined, values, strict=True)
+    )
 
 
 def _joined(model: Model, function: FunctionInfo, node: ast.expr) -> Sequence[ast.expr]:
     """The tensors that one operation computes with."""
     if isinstance(node, ast.BinOp):
         return (node.left, node.right)
-    if isinstance(node, ast.Compare) and not any(isinstance(op, (ast.Is, ast.IsNot, ast.In)) for op in node.ops):
-        return (node.left, *node.comparators)
+    if isinstance(node, ast.Compare) and not isinstance(node.ops[0], _NO_MATHS):
+        return (node.left, node.comparators[0])
     if not isinstance(node, ast.Call) or last_name(node.func) not in one_device.JOINING:
         return ()
-    listed = node.args[0].elts if node.args and isinstance(node.args[0], (ast.List, ast.Tuple)) else node.args
+    given = [*node.args, *(each.value for each in node.keywords)]
     if model.value_in(function, node.func).ref == f"torch.{last_name(node.func)}":
-        return listed
+        return [part for each in given for part in (each.elts if isinstance(each, (ast.List, ast.Tuple)) else [each])]
     if isinstance(node.func, ast.Attribute) and model.value_in(function, node.func.value).is_tensor:
-        return (node.func.value, *node.args)
+        return (node.func.value, *given)
     return ()
 
 
 def _values(model: Model, function: FunctionInfo, nodes: Iterable[ast.expr]) -> Iterator[Value]:
     return (model.value_in(function, each) for each in nodes)
+
+
+def _stays_there(model: Model, function: FunctionInfo, node: ast.expr, steps: int = _MOST_STEPS) -> bool:
+    """Whether nothing moves an attribute that the expression reads: only constructors set them."""
+    if steps <= 0:
+        return False
+    for each in subtree(node):
+        if isinstance(each, ast.Name):
+            bound = model.bindings(function, each.id)
+            if not all(_stays_there(model, function, one, steps - 1) for one in bound):
+                return False
+        elif isinstance(each, ast.Attribute) and model.value_in(function, each.value).kind in _OBJECTS:
+            is_own = isinstance(each.value, ast.Name) and each.value.id == function.self_name
+            if not is_own or function.cls is None or not _is_only_made(model, function.cls, each.attr):
+                return False
+    return True
+
+
+def _is_only_made(model: Model, cls: ClassInfo, name: str) -> bool:
+    """Whether nothing but a constructor sets the attribute."""
+    return model.stored_by_constructor(cls, name) is not None and not model.is_set_elsewhere(cls, name)
 
 
 def _is_on_device(value: Value) -> bool:
@@ -129,4 +183,4 @@ def _has_dimensions(value: Value) -> bool:
 
 
 def _is_no_number(value: Value) -> bool:
-    return value.is_tensor and (_has_dimensions(value) or value.dtype == "bool")
+    return value.is_tensor and (_has_dimensions(value) or (value.dtype == "bool" and value.scalar is not True))

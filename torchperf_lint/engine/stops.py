@@ -45,10 +45,9 @@ def ends_loop(here: Link) -> bool:
 def _asked(here: Link, function: FunctionInfo, node: ast.expr) -> Iterator[str]:
     """The names and paths of tensors on the device in an expression."""
     for each in subtree(node):
-        path = dotted(each) if isinstance(each, (ast.Name, ast.Attribute)) else None
-        if path is not None:
-            value = here.model.value_in(function, each)  # type: ignore[arg-type]
-            if value.holds_tensors and value.device.on_accelerator:
+        if isinstance(each, (ast.Name, ast.Attribute)):
+            path, value = dotted(each), here.model.value_in(function, each)
+            if path is not None and value.holds_tensors and value.device.on_accelerator:
                 yield path
 
 
@@ -61,10 +60,14 @@ def _changed(loop: ast.stmt) -> Iterator[str]:
 
 
 def _written(node: ast.AST) -> str | None:
-    """The name or path that a node binds, writes into (`x[0] = 1`, `out=x`), or changes in place (`x.add_`)."""
+    """The name or path that a node binds, writes into (`x[0] = 1`, `out=x`), or changes in place (`x.add_()`)."""
     if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
         return dotted(node)
-    is_part = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
-    is_output = isinstance(node, ast.keyword) and node.arg == "out"
-    is_in_place = isinstance(node, ast.Attribute) and node.attr.endswith("_") and not node.attr.endswith("__")
-    return dotted(node.value) if is_part or is_output or is_in_place else None  # type: ignore[attr-defined]
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+        return dotted(node.value)
+    if isinstance(node, ast.keyword) and node.arg == "out":
+        return dotted(node.value)
+    called = node.func if isinstance(node, ast.Call) else None
+    if isinstance(called, ast.Attribute) and called.attr.endswith("_") and not called.attr.endswith("__"):
+        return dotted(called.value)
+    return None

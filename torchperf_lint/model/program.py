@@ -298,6 +298,13 @@ class Program(EditedFiles):
         key = self._key(index)
         return bool(self._ask(key, "naming", name, key))
 
+    def sets_elsewhere(self, name: str, index: Index) -> bool:
+        """Whether another file sets an attribute of that name, other than of `self`. Yes if too many files may."""
+        key = self._key(index)
+        keys = self._ask(key, "naming", name, key)
+        found = map(self.analyzed, keys if len(keys) <= bounds.MOST_FILES else [])
+        return len(keys) > bounds.MOST_FILES or any(each is None or name in each.index.stores for each in found)
+
     def naming_method(self, function: FunctionInfo) -> list[AnalyzedFile]:
         """The other files that may name a method without calling it; none if too many may."""
         key = self._key(function.index)

@@ -72,6 +72,11 @@ class ValueModel(CodeModel):
         """The method of that name, looked up through the class and its bases in the program."""
         return self._inference.method(cls, name)
 
+    def is_set_elsewhere(self, cls: ClassInfo, name: str) -> bool:
+        """Whether a file other than the class's may set an attribute of that name, other than of `self`."""
+        program = self._inference.program
+        return program is not None and program.sets_elsewhere(name, cls.index)
+
     def makes_modules(self, cls: ClassInfo) -> bool:
         """Whether the class's objects are modules of torch."""
         return self._inference.instance(cls).kind is Kind.MODULE

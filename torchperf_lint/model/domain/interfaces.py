@@ -446,6 +446,9 @@ class ProjectQuestions(Protocol):
     def names_elsewhere(self, name: str, index: Index) -> bool:
         """Whether another file may name, without calling it, a function or method of that name."""
 
+    def sets_elsewhere(self, name: str, index: Index) -> bool:
+        """Whether another file may set an attribute of that name, other than of `self`."""
+
     def naming_method(self, function: FunctionInfo) -> Sequence[FileQuestions]:
         """The other files that may name a method without calling it; none if too many may."""
 
