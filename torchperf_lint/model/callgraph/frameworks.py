@@ -160,9 +160,11 @@ def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cla
             if table.loaded:
                 says = f"{table.framework} calls `{name}` for every batch"
                 return Contract(True, says, tensors=table.loaded, origin=Origin.BATCH)
+            is_rare = events.are_rare(inference, function, cls, table)
             return Contract(
-                not events.are_rare(inference, cls, table),
-                f"{table.framework} calls `{name}` for every batch",
+                not is_rare,
+                f"{table.framework} calls `{name}` "
+                + ("at events outside the steps" if is_rare else "for every batch"),
                 Device.LIKELY,
                 tensors=table.placed,
                 origin=Origin.BATCH,
