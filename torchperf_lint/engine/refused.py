@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break, ast.Yield, ast.YieldFrom, ast.Await)
 _NOT_ALWAYS = (*COMPREHENSIONS, ast.Lambda, ast.IfExp)
 _OBJECTS = (Kind.MODULE, Kind.INSTANCE)
+_MOVERS = ("_apply", "cuda", "to")
 _NO_MATHS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 
 _FARTHEST = 20
@@ -166,8 +167,22 @@ def _stays_there(model: Model, function: FunctionInfo, node: ast.expr, steps: in
 
 
 def _is_only_made(model: Model, cls: ClassInfo, name: str) -> bool:
-    """Whether nothing but a constructor sets the attribute."""
+    """Whether nothing but a constructor sets the attribute, nor may a class or a file that moves objects by itself."""
+    if any(model.method(cls, mover) is not None for mover in _MOVERS):
+        return False
+    home = model.home(cls)
+    if home.remember("sets by computed names", lambda: any(map(_sets_by_computed_names, home.with_neighbours))):
+        return False
     return model.stored_by_constructor(cls, name) is not None and not model.is_set_elsewhere(cls, name)
+
+
+def _sets_by_computed_names(model: Model) -> bool:
+    """`setattr(module, name, value)`, `module.__dict__.update(values)`."""
+    setting = (each.call.args[1:2] for each in model.calls_named("setattr"))
+    updated = (each.call.func for each in model.calls_named("update"))
+    return any(not isinstance(name, ast.Constant) for names in setting for name in names) or any(
+        isinstance(each, ast.Attribute) and last_name(each.value) in ("__dict__", "vars") for each in updated
+    )
 
 
 def _is_on_device(value: Value) -> bool:

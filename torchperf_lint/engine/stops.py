@@ -5,17 +5,20 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge.torch_api import BROKEN_NUMBERS
 from torchperf_lint.model.domain.frequency import LoopKind
-from torchperf_lint.model.syntax.names import dotted
+from torchperf_lint.model.syntax.names import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.engine.same_pass import Link
+    from torchperf_lint.model import Model
     from torchperf_lint.model.syntax.index import FunctionInfo
 
 _LEAVES = (ast.Break, ast.Return)
+_TAKE = (ast.For, ast.AsyncFor, ast.comprehension)
 
 
 def ends_loop(here: Link) -> bool:
@@ -38,8 +41,18 @@ def ends_loop(here: Link) -> bool:
             return False  # a branch that computes something is a choice of its own
     if not isinstance(loop, (ast.For, ast.AsyncFor, ast.While)) or here.model.loop_info(loop).kind is LoopKind.BATCH:
         return False
+    if _looks_for_broken_numbers(here.model, place.function, statement.test):
+        return False
     changed = set(_changed(loop))
     return any(path in changed or path.partition(".")[0] in changed for path in _asked(here, place.function, node))
+
+
+def _looks_for_broken_numbers(model: Model, function: FunctionInfo, test: ast.expr) -> bool:
+    """Whether the test, or what a name in it is bound to, asks for NaN or infinity: a check, which no loop needs."""
+    names = (each.id for each in subtree(test) if isinstance(each, ast.Name))
+    parts = [test, *(bound for name in names for bound in model.bindings(function, name))]
+    calls = (each for part in parts for each in subtree(part) if isinstance(each, ast.Call))
+    return any(last_name(each.func) in BROKEN_NUMBERS for each in calls)
 
 
 def _asked(here: Link, function: FunctionInfo, node: ast.expr) -> Iterator[str]:
@@ -52,9 +65,11 @@ def _asked(here: Link, function: FunctionInfo, node: ast.expr) -> Iterator[str]:
 
 
 def _changed(loop: ast.stmt) -> Iterator[str]:
-    """The names and paths that a loop binds or writes to."""
-    for each in subtree(loop):
-        path = _written(each)
+    """The names and paths that a loop binds or writes to, without what loops take: an element is no result."""
+    nodes = list(subtree(loop))
+    taken = {part for each in nodes if isinstance(each, _TAKE) for part in subtree(each.target)}
+    for each in nodes:
+        path = None if each in taken else _written(each)
         if path is not None:
             yield path
 

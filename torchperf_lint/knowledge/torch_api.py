@@ -168,6 +168,9 @@ COMPARISONS = frozenset(
     "eq ne lt le gt ge isnan isinf isfinite isin logical_and logical_or logical_not logical_xor isclose".split()
 )
 
+BROKEN_NUMBERS = frozenset("isfinite isinf isnan isneginf isposinf".split())
+"""Ask for NaN or infinity."""
+
 SCALAR_LOSSES = frozenset(
     "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy "
     "binary_cross_entropy_with_logits kl_div cosine_embedding_loss margin_ranking_loss triplet_margin_loss ctc_loss "
