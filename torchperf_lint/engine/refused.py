@@ -30,9 +30,6 @@ _NO_MATHS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _FARTHEST = 20
 """The blocks around a place, and the statements of each before and behind it, that are looked at."""
 
-_MOST_STEPS = 4
-"""Names that are followed to what they are bound to."""
-
 
 def refused(way: Sequence[Link]) -> Because | None:
     """A row that runs whenever the way is taken, and that raises if the data is on the device."""
@@ -150,19 +147,18 @@ def _values(model: Model, function: FunctionInfo, nodes: Iterable[ast.expr]) -> 
     return (model.value_in(function, each) for each in nodes)
 
 
-def _stays_there(model: Model, function: FunctionInfo, node: ast.expr, steps: int = _MOST_STEPS) -> bool:
-    """Whether nothing moves an attribute that the expression reads: only constructors set them."""
-    if steps <= 0:
-        return False
-    for each in subtree(node):
-        if isinstance(each, ast.Name):
-            bound = model.bindings(function, each.id)
-            if not all(_stays_there(model, function, one, steps - 1) for one in bound):
-                return False
-        elif isinstance(each, ast.Attribute) and model.value_in(function, each.value).kind in _OBJECTS:
-            is_own = isinstance(each.value, ast.Name) and each.value.id == function.self_name
-            if not is_own or function.cls is None or not _is_only_made(model, function.cls, each.attr):
-                return False
+def _stays_there(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether nothing moves an attribute that the expression reads, also by a name: only constructors set them."""
+    pending, seen = [node], set[str]()
+    for part in pending:
+        for each in subtree(part):
+            if isinstance(each, ast.Name) and each.id not in seen:
+                seen.add(each.id)
+                pending += model.bindings(function, each.id)
+            elif isinstance(each, ast.Attribute) and model.value_in(function, each.value).kind in _OBJECTS:
+                is_own = isinstance(each.value, ast.Name) and each.value.id == function.self_name
+                if not is_own or function.cls is None or not _is_only_made(model, function.cls, each.attr):
+                    return False
     return True
 
 
