@@ -15,12 +15,17 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
 
+_SET_MORE = frozenset({"setdefault", "update"})
+
 
 class _Stored(NamedTuple):
-    """An entry that a function sets; without an expression where what is stored is a part of something."""
+    """An entry that a function sets.
+
+    Without a key where that is not known, without an expression where what is stored is not known, or a part of it.
+    """
 
     function: FunctionInfo
-    key: ast.expr
+    key: ast.Constant | None
     expression: ast.expr | None
 
     def value_in(self, inference: ValueQuestions) -> Value:
@@ -37,9 +42,10 @@ def with_entries(inference: ValueQuestions, held: Value, cls: ClassInfo, name: s
     if len(stored) > bounds.MOST_ITEMS:
         return container(UNKNOWN, ref="dict")
     known = dict(held.items or ())
-    for each in stored:
+    # An unknown key may be any of those that all methods set, whatever their order.
+    for each in sorted(stored, key=lambda entry: entry.key is None):
         value = each.value_in(inference)
-        for key in [each.key.value] if isinstance(each.key, ast.Constant) else list(known):
+        for key in list(known) if each.key is None else [each.key.value]:
             known[key] = join(known[key], value) if key in known else value
     return container(join_all(known.values()), known.items(), "dict")
 
@@ -52,17 +58,18 @@ def _entries(cls: ClassInfo, name: str) -> Iterator[_Stored]:
 def _set_in(method: FunctionInfo) -> dict[str, list[_Stored]]:
     """The entries that a method sets in attributes of `self`, by the attributes' names."""
     found: dict[str, list[_Stored]] = {}
-    for statement in method.statements:
-        if not isinstance(statement, ast.Assign):
+    for node in method.nodes:
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            statement = method.parent_of(node)
+            expression = statement.value if isinstance(statement, ast.Assign) else None
+            stored = _Stored(method, node.slice if isinstance(node.slice, ast.Constant) else None, expression)
+        elif isinstance(node, ast.Attribute) and node.attr in _SET_MORE:
+            stored = _Stored(method, None, None)
+        else:
             continue
-        for target in statement.targets:
-            parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-            for part in parts:
-                holder = part.value if isinstance(part, ast.Subscript) else None
-                if isinstance(holder, ast.Attribute) and _is_self(holder.value, method):
-                    assert isinstance(part, ast.Subscript)
-                    value = statement.value if part is target else None
-                    found.setdefault(holder.attr, []).append(_Stored(method, part.slice, value))
+        holder = node.value
+        if isinstance(holder, ast.Attribute) and _is_self(holder.value, method):
+            found.setdefault(holder.attr, []).append(stored)
     return found
 
 
