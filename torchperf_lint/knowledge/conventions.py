@@ -33,8 +33,12 @@ DRAWS_BATCH = re.compile(r"^(?:sample|draw)_(?:\w+_)?(?:mini_?)?batch$")
 REPLAY_BUFFERS = re.compile(r"(?:^|_)(?:replay|buffer|memory|replay_?buffer|replay_?memory)$")
 """Names of what keeps the transitions of reinforcement learning, in lower case."""
 
-TRAINING_METHODS = re.compile(r"^_?(?:update|learn|train|optimize)(?:_|$)")
-"""Names of methods that train on what they are given."""
+TRAINING_METHODS = re.compile(
+    r"^_?(?:update|learn|train|optimize)"
+    r"(?:_(?:\w+_)?(?:actor|agent|critic|model|net|network|param|parameter|policy|step|weight)s?|_(?:on|from)_batch)?$"
+    r"|^_?(?:learn|train)_batch$"
+)
+"""Names of methods that train on what they are given; `update_progress` and `update_batch` may do something else."""
 
 MODEL_NAMES = frozenset(
     "model net network student teacher generator discriminator encoder decoder backbone unet vae ema_model netG netD "

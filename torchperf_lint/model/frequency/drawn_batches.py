@@ -20,8 +20,8 @@ _DRAWS = "sample"
 
 def drawn_from(inference: ValueQuestions, loop: Loop, function: FunctionInfo) -> str | None:
     """The text of the call that draws a batch in every pass, for a method of the program to train on."""
-    in_pass = [each for each in function.calls_made if step_loop(each) is loop]
-    drawing = [each for each in in_pass if _draws(each) and not any(True for _ in each.place.tests(loop))]
+    in_pass = [each for each in function.calls_made if step_loop(each) is loop and not list(each.place.tests(loop))]
+    drawing = [each for each in in_pass if _draws(each)]
     if not drawing or not _counts(inference, loop, function):
         return None
     training = [each for each in in_pass if conventions.TRAINING_METHODS.search(last_name(each.call.func) or "")]
@@ -56,6 +56,7 @@ def _counts(inference: ValueQuestions, loop: Loop, function: FunctionInfo) -> bo
 
 def _bound_to(record: CallRecord) -> set[str]:
     statement = record.statement
-    if not isinstance(statement, ast.Assign) or statement.value is not record.call:
+    if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is not record.call:
         return set()
-    return {node.id for target in statement.targets for node in subtree(target) if isinstance(node, ast.Name)}
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return {node.id for target in targets for node in subtree(target) if isinstance(node, ast.Name)}
