@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torchperf_lint.model.callgraph.callbacks import without_partial
 from torchperf_lint.model.callgraph.frameworks import transforms_samples
+from torchperf_lint.model.callgraph.reaching import reaches
 from torchperf_lint.model.domain.accelerator_tests import asks_about_accelerator
 from torchperf_lint.model.domain.frequency import Loop
 from torchperf_lint.model.domain.loaders import Route, Samples
@@ -51,6 +52,7 @@ __all__ = [
     "names_bound_in",
     "names_in",
     "names_sent_backward",
+    "reaches",
     "runs_eagerly",
     "transforms_samples",
     "without_partial",

@@ -11,7 +11,7 @@ from torchperf_lint.knowledge.distributions_api import SAMPLE
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.frequency import Frequency
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.handles import names_in
+from torchperf_lint.model.handles import names_in, reaches
 from torchperf_lint.syntax import cst, shape
 from torchperf_lint.syntax.tree import subtree
 
@@ -95,14 +95,14 @@ def _is_taken_by_host(
     names: frozenset[str] = frozenset(),
 ) -> bool:
     """Whether work on the host gets a value, or the part at its place, as it is or through functions of NumPy."""
-    parent = function.parents.get(node)
+    parent = _taker(function, node)
     while place is None and isinstance(parent, ast.Call) and parent.func is not node:
         if works_on_host(ast.unparse(parent.func)):
             return True
         ref = model.value_in(function, parent.func).ref or ""
         if not ref.startswith("numpy.") and ref not in _NUMBERS:
             return False
-        node, parent = parent, function.parents.get(parent)
+        node, parent = parent, _taker(function, parent)
     if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
         return False
     target = parent.targets[0]
@@ -115,7 +115,14 @@ def _is_taken_by_host(
         _is_taken_by_host(model, function, each, None, works_on_host, names | {target.id})
         for each in function.nodes
         if isinstance(each, ast.Name) and each.id == target.id and isinstance(each.ctx, ast.Load)
+        if reaches(parent, each, target.id, function)
     )
+
+
+def _taker(function: FunctionInfo, node: ast.expr) -> ast.AST | None:
+    """What a value is a part of, past the keyword by which a call gets it."""
+    parent = function.parents.get(node)
+    return function.parents.get(parent) if isinstance(parent, ast.keyword) else parent
 
 
 def goes_to(model: Model, node: cst.CSTNode) -> NoFix:
