@@ -41,10 +41,10 @@ def lint(capfd: pytest.CaptureFixture[str]) -> Faced:
     return Faced(capfd)
 
 
-def reports(case: str, **options) -> list[FileReport]:
+def reports(case: str, target: Target | None = None, **options) -> list[FileReport]:
     """The reports of a case's files, as those of one project."""
     rules, folder = Settings().rules, Path(shutil.copytree(WEIGHTS / case, case, dirs_exist_ok=True))
-    found = check_paths([str(folder)], lambda path: rules, Target(), Settings().hints, **options)
+    found = check_paths([str(folder)], lambda path: rules, target or Target(), Settings().hints, **options)
     return [result.report for result in found]
 
 
@@ -80,6 +80,16 @@ def named(case: str) -> dict[str, list[str]]:
 def test_findings_weigh_what_the_fixtures_say(case: str) -> None:
     assert named(case)
     assert weights(case) == named(case)
+
+
+def test_what_a_distribution_computes_has_not_waited_where_torch_checks_nothing() -> None:
+    (row,) = (row for row, text in enumerate(_rows("draws.py"), 1) if "print(score" in text)
+    assert weights("drained_queue")[f"draws.py:{row}"] == ["TPL105 note, wait per step"]
+    assert weights("drained_queue", target=Target((1, 7)))[f"draws.py:{row}"] == ["TPL105 error, wait per step"]
+
+
+def _rows(name: str) -> list[str]:
+    return (WEIGHTS / "drained_queue" / name).read_text(encoding="utf-8").splitlines()
 
 
 def test_a_lowered_severity_has_its_reason_in_the_evidence() -> None:

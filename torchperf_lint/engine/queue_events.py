@@ -116,7 +116,7 @@ class Expressions:
     def is_of_host(self, call: ast.Call) -> bool:
         """Whether a call works on the host alone, and launches no kernel, however short."""
         callee = self._value(call.func)
-        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        given = _given(call)
         if callee.kind is Kind.LIBRARY:
             ref = callee.ref or ""
             if ref.rpartition(".")[0] == "builtins":
@@ -275,7 +275,7 @@ class Expressions:
         """`log(loss.cpu(), step)`: whether a function that shows things by its name gets copies on the host alone."""
         if not any(word in (last_name(call.func) or "").lower() for word in _SHOWS):
             return False
-        given = [self._value(each) for each in (*call.args, *(keyword.value for keyword in call.keywords))]
+        given = [self._value(each) for each in _given(call)]
         copies = [each for each in given if each.device is Device.CPU and each.holds_tensors and each.origin is None]
         return bool(copies) and all(
             each.device is Device.CPU or (each.kind in _QUIET_KINDS and not each.holds_tensors) for each in given
@@ -283,7 +283,7 @@ class Expressions:
 
     def _of_library(self, call: ast.Call, ref: str) -> Iterator[Event]:
         root, _, name = ref.rpartition(".")
-        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        given = _given(call)
         if root == "builtins" or ref.startswith(launches.CONSUMING_ROOTS):
             yield from self._of_builtin(call, name, given)
         elif ref.partition(".")[0] in launches.HOST_ROOTS:
@@ -337,33 +337,19 @@ class Expressions:
         made = self._value(call)
         if made.ref not in distributions_api.SHORT:
             yield self._event(call, waits=False)
-        elif made.created is call and self._is_checked(made) and any(map(self._is_there, given)):
+        elif made.created is call and self._model.is_checked(made) and any(map(self._is_there, given)):
             yield self._event(call, waits=True)
 
     def _of_distribution(self, call: ast.Call, name: str, owner: Value) -> Iterator[Event]:
-        """Draws and densities; of a value it is asked whether it is valid, and of some deviations."""
+        """Draws and densities: a density checks its value, and some draws check the deviation; both wait."""
         is_computed = name in distributions_api.DRAW or name in distributions_api.COMPUTE
         if not (is_computed and owner.ref in distributions_api.SHORT):
             yield self._event(call, waits=False)
             return
-        is_checked = name in distributions_api.CHECK_THEIR_VALUE and self._is_checked(owner)
+        is_checked = name in distributions_api.CHECK_THEIR_VALUE and self._model.is_checked(owner)
         draws = name == "sample" and (owner.ref or "").rpartition(".")[2] in distributions_api.DRAWS_WITH_A_TEST
         if (is_checked or draws) and self._is_there(call):
             yield self._event(call, waits=True)
-
-    def _is_checked(self, distribution: Value) -> bool:
-        """Whether a distribution is made with its checks on, which nothing in the project disables."""
-        made, position = distribution.created, distributions_api.CHECKED.get(distribution.ref or "")
-        if made is None or position is None or _is_spread(made) or len(made.args) > position:
-            return False
-        names = {keyword.arg for keyword in made.keywords}
-        asked = [each.value for each in made.keywords if each.arg == distributions_api.VALIDATE]
-        return (
-            None not in names
-            and all(isinstance(each, ast.Constant) and each.value is True for each in asked)
-            and not self._model.called_anywhere(*distributions_api.SWITCHES_ALL)
-            and not self._model.sets_checks_off
-        )
 
     # -- methods -----------------------------------------------------------------------------------------------------
 
@@ -387,7 +373,7 @@ class Expressions:
     def _steps_environment(self, call: ast.Call, func: ast.Attribute) -> bool:
         """`env.step(action)`: whether an environment by its name gets an action that lies on the host, or starts."""
         name = last_name(func.value) or ""
-        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        given = _given(call)
         if environments.NAMES.search(name) is None or _is_spread(call):
             return False
         if func.attr == environments.STARTS_IT:
@@ -402,8 +388,7 @@ class Expressions:
 
     def _may_be_quiet(self, call: ast.Call, owner: Value) -> bool:
         """Whether a method by such a name is one of the host; that of an attribute which gets tensors is not."""
-        given = (*call.args, *(keyword.value for keyword in call.keywords))
-        is_attribute = owner.kind is Kind.METHOD and not any(self._value(each).holds_tensors for each in given)
+        is_attribute = owner.kind is Kind.METHOD and not any(self._value(each).holds_tensors for each in _given(call))
         return owner.kind in (Kind.UNKNOWN, Kind.LOADER) or is_attribute
 
     def _of_tensor(self, call: ast.Call, name: str, owner: Value) -> Iterator[Event]:
@@ -469,6 +454,10 @@ def _is_of_parts(call: ast.Call, name: str, owner: Kind) -> bool:
     if name == "zero_grad":
         return owner in (Kind.MODULE, Kind.OPTIMIZER) and not call.args and not call.keywords
     return owner is Kind.MODULE and name in launches.OF_MODULES
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
 def _is_spread(call: ast.Call) -> bool:

@@ -70,7 +70,13 @@ BASE = "torch.distributions.Distribution"
 FAMILIES = frozenset({*CHECKED, *INDEPENDENT, BASE, *(f"torch.distributions.{name}" for name in WRAPPERS)})
 """All classes by their qualified names."""
 
-SETTINGS = frozenset({"validate_args", "total_count", "temperature"})
+VALIDATE = "validate_args"
+"""The option that says whether a distribution checks what it is given."""
+
+CHECKS_BY_DEFAULT = ">=1.8"
+"""The versions of torch that check where the option is not set."""
+
+SETTINGS = frozenset({VALIDATE, "total_count", "temperature"})
 """Arguments that say nothing of where a distribution computes."""
 
 SAMPLE = frozenset("sample rsample sample_n".split())
@@ -85,16 +91,13 @@ COMPUTE = frozenset("log_prob cdf icdf".split())
 CHECK_THEIR_VALUE = frozenset("log_prob cdf".split())
 """Those of these that check the value first."""
 
-VALIDATE = "validate_args"
-"""The option that says whether a distribution checks what it is given."""
-
 BROADCAST = "torch.distributions.utils.broadcast_all"
 """Brings values and parameters to one shape, in most constructors and densities."""
 
 DIVERGENCES = frozenset({"torch.distributions.kl_divergence", "torch.distributions.kl.kl_divergence"})
 """Functions of two distributions, whose result is where these are."""
 
-CHECKED_MODE = frozenset({"validate_args", "_validate_args"})
+CHECKED_MODE = frozenset({VALIDATE, f"_{VALIDATE}"})
 """The option, and the attribute that keeps it, under which a distribution or a metric checks what it is given."""
 
 GIVE_ITSELF = frozenset({"expand"})

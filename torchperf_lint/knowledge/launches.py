@@ -89,19 +89,18 @@ SMALL_FUNCTIONS = frozenset(
 
 SMALL_LOSSES = frozenset(
     "binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss cosine_similarity cross_entropy "
-    "gaussian_nll_loss hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss nll_loss "
-    "poisson_nll_loss smooth_l1_loss soft_margin_loss".split()
+    "hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss nll_loss poisson_nll_loss "
+    "smooth_l1_loss soft_margin_loss".split()
 )
-"""Losses of `torch.nn.functional` that compare element by element."""
+"""Losses of `torch.nn.functional` that are a few short kernels; `gaussian_nll_loss` waits for the variances' signs."""
 
 SMALL_LAYERS = frozenset(
     f"torch.nn.{name}"
     for name in "BCELoss BCEWithLogitsLoss CosineEmbeddingLoss CosineSimilarity CrossEntropyLoss Flatten "
-    "GaussianNLLLoss HingeEmbeddingLoss HuberLoss Identity KLDivLoss L1Loss LogSigmoid LogSoftmax MSELoss "
-    "MarginRankingLoss NLLLoss PoissonNLLLoss ReLU Sigmoid SmoothL1Loss SoftMarginLoss Softmax Softplus "
-    "Tanh Unflatten".split()
+    "HingeEmbeddingLoss HuberLoss Identity KLDivLoss L1Loss LogSigmoid LogSoftmax MSELoss MarginRankingLoss NLLLoss "
+    "PoissonNLLLoss ReLU Sigmoid SmoothL1Loss SoftMarginLoss Softmax Softplus Tanh Unflatten".split()
 )
-"""Modules of torch without parameters, whose kernels are as few and short."""
+"""Modules of torch without parameters that are a few short kernels."""
 
 SMALL_ELSEWHERE = frozenset(f"einops.{name}" for name in "pack rearrange reduce repeat unpack".split())
 """Functions of other libraries that launch no more than a short kernel."""

@@ -7,7 +7,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.knowledge import topics
+from torchperf_lint.knowledge import distributions_api, topics
 from torchperf_lint.knowledge.loading import DATALOADER_HOOKS
 from torchperf_lint.model import flow, programs
 from torchperf_lint.model.domain.frequency import Frequency, HotPath
@@ -17,6 +17,7 @@ from torchperf_lint.model.sites import SiteModel
 from torchperf_lint.model.syntax import scope
 from torchperf_lint.model.syntax.backward import names_sent_backward
 from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
+from torchperf_lint.model.values import distributions
 from torchperf_lint.model.values.devices import named_device
 from torchperf_lint.syntax.site import Site
 
@@ -296,9 +297,15 @@ class Model(SiteModel):
         return self._project_speaks_of(topics.SCRIPTS_VALUES)
 
     @property
-    def sets_checks_off(self) -> bool:
-        """Whether the project sets the attribute by which distributions check what they get."""
-        return self._project_speaks_of(topics.CHECKS_OFF)
+    def checks_distributions(self) -> bool:
+        """Whether distributions check what they get, unless told otherwise: nothing in the project changes that."""
+        is_default = self.target.torch_is(distributions_api.CHECKS_BY_DEFAULT) is not False
+        is_kept = not self.called_anywhere(*distributions_api.SWITCHES_ALL)
+        return is_default and is_kept and not self._project_speaks_of(topics.CHECKS_OFF)
+
+    def is_checked(self, distribution: Value) -> bool:
+        """Whether a distribution checks what it gets, as the call that makes it shows."""
+        return self.checks_distributions and distributions.keeps_check(distribution)
 
     @property
     def defines_cuda(self) -> bool:

@@ -33,13 +33,13 @@ _TRAINING_STEPS = frozenset({"training_step", "training_step_end"})
 
 
 class SentBackward(NamedTuple):
-    """What a function sends backward, as the functions of this module tell it."""
+    """What a function sends backward."""
 
-    names: frozenset[str]
-    entries: frozenset[tuple[str, str]]
-    terms: frozenset[str]
-    computed: frozenset[str]
-    tensors: frozenset[str]
+    names: frozenset[str]  # `loss` of `loss.backward()`
+    entries: frozenset[tuple[str, str]]  # `losses` and "total" of `losses["total"].backward()`
+    terms: frozenset[str]  # what arithmetic joins to it
+    computed: frozenset[str]  # those of the terms that are tensors if a call computes them
+    tensors: frozenset[str]  # those of the terms, and of what a loss function compares, that surely are tensors
 
 
 def sent_backward(function: FunctionInfo) -> SentBackward:

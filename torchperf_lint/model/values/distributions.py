@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import ast
 
 from torchperf_lint.knowledge import distributions_api
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, container
 from torchperf_lint.model.values.fields import as_data
 from torchperf_lint.model.values.tensors import tensor_from
-
-if TYPE_CHECKING:
-    import ast
 
 _NUMBERS = (Kind.NUMBER, Kind.NONE)
 
@@ -41,6 +38,18 @@ def brought_to_one_shape(arguments: list[Value]) -> Value:
 def is_distribution(value: Value) -> bool:
     """Whether it is an object of one of torch's distributions."""
     return value.kind is Kind.INSTANCE and (value.ref or "") in distributions_api.FAMILIES
+
+
+def keeps_check(distribution: Value) -> bool:
+    """Whether the call that makes a distribution leaves the check as it is, or asks for it."""
+    made, position = distribution.created, distributions_api.CHECKED.get(distribution.ref or "")
+    if made is None or position is None:
+        return False
+    if any(isinstance(each, ast.Starred) for each in made.args) or any(each.arg is None for each in made.keywords):
+        return False
+    asked = [each.value for each in made.keywords if each.arg == distributions_api.VALIDATE]
+    asked += made.args[position : position + 1]
+    return all(isinstance(each, ast.Constant) and each.value is True for each in asked)
 
 
 def attribute(base: Value, name: str) -> Value | None:

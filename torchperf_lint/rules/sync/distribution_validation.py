@@ -8,13 +8,13 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.arguments import given
-from torchperf_lint.idioms.sync.checked import keeps_check
 from torchperf_lint.knowledge.distributions_api import (
     CHECK_THEIR_VALUE,
     CHECKED,
+    CHECKS_BY_DEFAULT,
     DRAWS_WITH_A_TEST,
     NORMAL,
-    SWITCHES_ALL,
+    VALIDATE,
 )
 from torchperf_lint.model.domain.values import UNKNOWN, Kind
 from torchperf_lint.syntax import cst, edits, shape
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
     assumes="all parameters and samples are valid",
-    torch=">=1.8",
+    torch=CHECKS_BY_DEFAULT,
     triggers=(("distributions", "normal(", *(f".{name}" for name in CHECK_THEIR_VALUE), ".sample("),),
 )
 def distribution_validation(model: Model) -> Iterator[Finding]:
     """Distributions over device tensors that check what they get, and draws that check their deviation."""
-    if not model.called_anywhere(*SWITCHES_ALL) and not model.sets_checks_off:
+    if model.checks_distributions:
         yield from _made(model)
         yield from _asked(model)
     yield from _drawn(model)
@@ -59,7 +59,7 @@ def _made(model: Model) -> Iterator[Finding]:
 def _left_out(site: Site, asked: bool | cst.BaseExpression) -> Fix | None:
     """The distribution without the check; only shown where an argument asks for it."""
     if isinstance(asked, bool):
-        changed = edits.add_argument(site.tree, site.node, "validate_args=False")
+        changed = edits.add_argument(site.tree, site.node, f"{VALIDATE}=False")
         return None if changed is None else Fix("leave the check out", Safety.UNSAFE, changed)
     edit = edits.replace(site.tree, asked, "False")
     return None if edit is None else Fix("leave the check out", Safety.SHOWN, (edit,))
@@ -67,7 +67,7 @@ def _left_out(site: Site, asked: bool | cst.BaseExpression) -> Fix | None:
 
 def _asked_for(site: Site, position: int) -> bool | cst.BaseExpression | None:
     """True if the check is made by default, the argument that asks for it, or None where it may be left out."""
-    argument = shape.argument(site.node, "validate_args", position)
+    argument = shape.argument(site.node, VALIDATE, position)
     if argument is None:
         return True
     return argument if isinstance(argument, cst.BaseExpression) and shape.is_literal(argument, "True") else None
@@ -76,11 +76,13 @@ def _asked_for(site: Site, position: int) -> bool | cst.BaseExpression | None:
 def _asked(model: Model) -> Iterator[Finding]:
     """`dist.log_prob(x)` of a distribution that is made with the check on: it checks x each time."""
     for site in model.method_calls(*CHECK_THEIR_VALUE, hot=True):
-        distribution = _distribution(model, site)
+        distribution, receiver = _distribution(model, site), shape.receiver(site.node)
         because = None if distribution.created is None else model.on_device(site.node)
         if distribution.created is None or because is None or surroundings.may_be_caught(model, site):
             continue
-        if keeps_check(model, shape.receiver(site.node), distribution):
+        # `Normal(0.0, s).log_prob(x)` is reported where it is made.
+        is_made_here = receiver is not None and model.ast_of(receiver) is distribution.created
+        if not is_made_here and model.is_checked(distribution):
             made = model.creation(distribution)
             if made is None:
                 yield from _finding(model, site, because, "its argument", None)
