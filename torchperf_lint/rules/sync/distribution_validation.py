@@ -76,14 +76,14 @@ def _asked_for(site: Site, position: int) -> bool | cst.BaseExpression | None:
 def _asked(model: Model) -> Iterator[Finding]:
     """`dist.log_prob(x)` of a distribution that is made with the check on: it checks x each time."""
     for site in model.method_calls(*CHECK_THEIR_VALUE, hot=True):
-        distribution, receiver = _distribution(model, site), shape.receiver(site.node)
+        distribution = _distribution(model, site)
         because = None if distribution.created is None else model.on_device(site.node)
         if distribution.created is None or because is None or surroundings.may_be_caught(model, site):
             continue
-        # `Normal(0.0, s).log_prob(x)` is reported where it is made.
-        is_made_here = receiver is not None and model.ast_of(receiver) is distribution.created
-        if not is_made_here and model.is_checked(distribution):
-            made = model.creation(distribution)
+        made = model.creation(distribution)
+        if made is not None and made.node is shape.receiver(site.node):
+            continue  # `Normal(0.0, s).log_prob(x)` is reported where it is made
+        if model.is_checked(distribution):
             if made is None:
                 yield from _finding(model, site, because, "its argument", None)
                 continue
