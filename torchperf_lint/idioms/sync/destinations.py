@@ -87,36 +87,42 @@ def is_needed_by_callers(model: Model, site: Site, works_on_host: Callable[[str]
 
 
 def _is_taken_by_host(
-    model: Model,
-    function: FunctionInfo,
-    node: ast.expr,
-    place: int | None,
-    works_on_host: Callable[[str], bool],
-    names: frozenset[str] = frozenset(),
+    model: Model, function: FunctionInfo, node: ast.expr, place: int | None, works_on_host: Callable[[str], bool]
 ) -> bool:
     """Whether work on the host gets a value, or the part at its place, as it is or through functions of NumPy."""
-    parent = _taker(function, node)
-    while place is None and isinstance(parent, ast.Call) and parent.func is not node:
-        if works_on_host(ast.unparse(parent.func)):
-            return True
-        ref = model.value_in(function, parent.func).ref or ""
-        if not ref.startswith("numpy.") and ref not in _NUMBERS:
-            return False
-        node, parent = parent, _taker(function, parent)
-    if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
-        return False
-    target = parent.targets[0]
-    if place is not None:
-        parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
-        target = parts[place] if place < len(parts) else target
-    if not isinstance(target, ast.Name) or target.id in names:
-        return False
-    return any(
-        _is_taken_by_host(model, function, each, None, works_on_host, names | {target.id})
-        for each in function.nodes
-        if isinstance(each, ast.Name) and each.id == target.id and isinstance(each.ctx, ast.Load)
-        if reaches(parent, each, target.id, function)
-    )
+    pending, seen = [(node, place)], set[ast.Assign]()
+    reads = _reads(function)
+    while pending:
+        node, place = pending.pop()
+        parent = _taker(function, node)
+        while place is None and isinstance(parent, ast.Call) and parent.func is not node:
+            if works_on_host(ast.unparse(parent.func)):
+                return True
+            ref = model.value_in(function, parent.func).ref or ""
+            if not ref.startswith("numpy.") and ref not in _NUMBERS:
+                break
+            node, parent = parent, _taker(function, parent)
+        if not isinstance(parent, ast.Assign) or len(parent.targets) != 1 or parent in seen:
+            continue
+        seen.add(parent)
+        target = parent.targets[0]
+        if place is not None:
+            parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+            target = parts[place] if place < len(parts) else target
+        if isinstance(target, ast.Name):
+            name, is_only = target.id, model.bound_once(function, target.id)
+            found = (each for each in reads.get(name, ()) if is_only or reaches(parent, each, name, function))
+            pending += [(each, None) for each in found]
+    return False
+
+
+def _reads(function: FunctionInfo) -> dict[str, list[ast.expr]]:
+    """Where the function reads each name."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in function.nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found.setdefault(node.id, []).append(node)
+    return found
 
 
 def _taker(function: FunctionInfo, node: ast.expr) -> ast.AST | None:
