@@ -41,7 +41,7 @@ class Lowered(NamedTuple):
 def _only_if(unset: Off) -> str:
     """With which option the place runs, as the end of a message."""
     is_plain = isinstance(unset.default, ast.Constant) and (unset.default.value is False or unset.default.value is None)
-    return f", but only if `{unset.name}` is " + ("set" if is_plain else "not its default")
+    return f", but only if `{unset.name}` " + ("is set" if is_plain else "has another value than its default")
 
 
 def lowered(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Lowered | None:

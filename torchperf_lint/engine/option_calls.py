@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.syntax.names import last_name
+from torchperf_lint.model.syntax.names import last_name, positional_of
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def given_or_left(model: Model, function: FunctionInfo, call: ast.Call, name: str) -> tuple[ast.expr | None, bool]:
     """What a call gives for a parameter by another name of a function, `choose = entmax`, or leaves to its default.
 
-    With whether it may be in what the call spreads, `f(x, **options)`; None if that is not known.
+    With whether it may be in what the call spreads by name, `f(x, **options)`; None if that is not known, as behind
+    `f(x, *extra)`.
     """
     arguments = function.arguments
     by_name = last_name(call.func) == function.called_as
@@ -24,18 +25,13 @@ def given_or_left(model: Model, function: FunctionInfo, call: ast.Call, name: st
         return None, False
     if not by_name and _is_bound_in_part(model, function, name):
         return None, False
-    positional = _positional(arguments)[function.self_name is not None :]
+    positional = positional_of(arguments)[function.self_name is not None :]
     at = positional.index(name) if name in positional else -1
-    is_starred = any(isinstance(each, ast.Starred) for each in call.args[: at + 1])
-    if 0 <= at < len(call.args) and not is_starred:
+    if any(isinstance(each, ast.Starred) for each in call.args[: at + 1]):
+        return None, False
+    if 0 <= at < len(call.args):
         return call.args[at], False
-    # A star further on gives what comes after it, too.
-    is_spread = any(isinstance(each, ast.Starred) for each in call.args if at >= 0)
-    return function.defaults.get(name), is_spread or any(each.arg is None for each in call.keywords)
-
-
-def _positional(arguments: ast.arguments) -> list[str]:
-    return [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    return function.defaults.get(name), any(each.arg is None for each in call.keywords)
 
 
 def _is_on_object(func: ast.expr) -> bool:
@@ -62,7 +58,7 @@ def constructed_with(init: FunctionInfo, call: ast.Call, name: str) -> ast.expr 
     arguments = init.arguments
     if arguments is None or any(isinstance(each, ast.Starred) for each in call.args):
         return None
-    names = _positional(arguments)
+    names = positional_of(arguments)
     by_class = isinstance(call.func, ast.Attribute) and call.func.attr == "__init__" and not _is_super(call.func.value)
     names = names if by_class else names[1:]
     if name in names and names.index(name) < len(call.args):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from torchperf_lint.knowledge.conventions import SETTINGS, WRAP_DEFAULTS
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.names import last_name
+from torchperf_lint.model.syntax.names import last_name, positional_of
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -147,8 +147,7 @@ def handed_on_by_all(model: Model, forward: FunctionInfo, name: str, default: ob
     settings = [handed_on(*each, name, default) for each in others]
     if not settings or any(each is None or named_otherwise(model, each, default) for each in settings):
         return False
-    arguments = forward.arguments
-    positional = [] if arguments is None else [each.arg for each in (*arguments.posonlyargs, *arguments.args)][1:]
+    positional = positional_of(forward.arguments)[1:]
     at = positional.index(name) if name in positional else None
     return not any(
         _may_count_to(record.call, at) and _may_run(near, record, forward)

@@ -18,6 +18,7 @@ from torchperf_lint.engine.option_names import (
 from torchperf_lint.engine.queue_events import runs_its_body
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.arguments import given_for
+from torchperf_lint.model.syntax.names import parameters_of
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ CALLED_BY_OTHERS = frozenset({"__call__", "forward"})
 """Functions that calls reach without their names."""
 
 _ASKS = (ast.Compare, ast.BoolOp, ast.UnaryOp)
-_LEAVES = (ast.Return, ast.Continue, ast.Break)  # what a default raises for has to be set
+_LEAVES = (ast.Return, ast.Continue, ast.Break)
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: lambda left, right: left == right,
     ast.NotEq: lambda left, right: left != right,
@@ -392,33 +393,41 @@ def tests(place: Place) -> Iterator[tuple[ast.expr, bool]]:
 
 def _passed(branch: ast.If) -> Iterator[tuple[ast.expr, bool]]:
     """The tests of branches that leave, and what each of them has to be for what follows the last branch."""
-    if isinstance(branch.body[-1], _LEAVES):
-        yield branch.test, False
+    if isinstance(branch.body[-1], (*_LEAVES, ast.Raise)):
+        if not isinstance(branch.body[-1], ast.Raise):  # what a default raises for has to be set
+            yield branch.test, False
         if len(branch.orelse) == 1 and isinstance(branch.orelse[0], ast.If):
             yield from _passed(branch.orelse[0])
     elif branch.orelse and isinstance(branch.orelse[-1], _LEAVES):
         yield branch.test, True
 
 
-def tests_inside(function: FunctionInfo, statement: ast.stmt, node: ast.expr) -> Iterator[tuple[ast.expr, bool]]:
+def tests_inside(function: FunctionInfo, statement: ast.stmt, node: ast.expr) -> list[tuple[ast.expr, bool]]:
     """The tests between the beginning of a statement and a part of it, and what each of them has to be.
 
     `trace and x.any()`, `x.item() if trace else 0`, `[x.item() for x in losses if trace]`.
     """
+    found: list[tuple[ast.expr, bool]] = []
     here: ast.AST = node
     above = function.parents.get(here)
     while above is not None and here is not statement:
         if isinstance(above, ast.BoolOp):
-            yield from ((each, isinstance(above.op, ast.And)) for each in _before(above.values, here))
+            found += ((each, isinstance(above.op, ast.And)) for each in _before(above.values, here))
         elif isinstance(above, ast.IfExp) and here is not above.test:
-            yield above.test, here is above.body
+            found.append((above.test, here is above.body))
         elif isinstance(above, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            yield from ((each, True) for part in _before(above.generators, here) for each in part.ifs)
+            found += ((each, True) for part in _before(above.generators, here) for each in part.ifs)
         elif isinstance(above, ast.comprehension):
-            yield from ((each, True) for each in (_before(above.ifs, here) if here in above.ifs else ()))
+            found += ((each, True) for each in (_before(above.ifs, here) if here in above.ifs else ()))
         elif isinstance(above, ast.Lambda):
-            return  # its parameters hide the function's
+            hidden = parameters_of(above.args)
+            found = [each for each in found if not _has_name_of(each[0], hidden)]
         here, above = above, function.parents.get(above)
+    return found
+
+
+def _has_name_of(test: ast.expr, names: Sequence[str]) -> bool:
+    return any(isinstance(each, ast.Name) and each.id in names for each in subtree(test))
 
 
 def _before(parts: Sequence[_Part], part: ast.AST) -> Iterator[_Part]:

@@ -97,6 +97,11 @@ def dotted(expression: ast.expr) -> str | None:
     return ".".join(reversed(parts))
 
 
+def positional_of(arguments: ast.arguments | None) -> list[str]:
+    """The parameters that a call may give by position, in order."""
+    return [] if arguments is None else [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+
+
 def parameters_of(arguments: ast.arguments | None) -> list[str]:
     """All parameters in order: positional, `*args`, keyword-only, `**kwargs`."""
     if arguments is None:
