@@ -71,12 +71,11 @@ def waited_before(way: Sequence[Link], *, past_uploads: bool) -> Earlier | None:
 def _comes_from(model: Model, function: FunctionInfo, caller: Link, first: Link, *, past_uploads: bool) -> bool:
     """Whether the call on the way runs nothing else before the function, and the other calls find the queue drained."""
     calls = model.callers(function)
-    if not runs_its_body(function) or len(calls) > _MOST_CALLERS or all(each.call is not caller.node for each in calls):
+    others = [each for each in calls if each.call is not caller.node]
+    if not runs_its_body(function) or len(calls) > _MOST_CALLERS or len(others) == len(calls):
         return False
-    others = (
-        Link(model.home(each.function), each.statement, each.call) for each in calls if each.call is not caller.node
-    )
-    return all(_stands_behind_wait(each, first, past_uploads=past_uploads) for each in others)
+    links = (Link(model.home(each.function), each.statement, each.call) for each in others)
+    return all(_stands_behind_wait(each, first, past_uploads=past_uploads) for each in links)
 
 
 def _stands_behind_wait(link: Link, first: Link, *, past_uploads: bool) -> bool:

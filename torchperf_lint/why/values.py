@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.model.domain.values import Device, Kind, Origin
 from torchperf_lint.model.reveal import describe
 from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.syntax.names import positional_of
 from torchperf_lint.syntax.tree import subtree
 from torchperf_lint.why.answer import Known
 
@@ -365,9 +366,7 @@ def _given(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | None
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value
-    arguments = function.arguments
-    assert arguments is not None
-    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][function.self_name is not None :]
+    names = positional_of(function.arguments)[function.self_name is not None :]
     place = names.index(name) if name in names else len(call.args)
     return call.args[place] if place < len(call.args) else function.defaults.get(name)
 

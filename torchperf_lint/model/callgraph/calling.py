@@ -24,6 +24,7 @@ from torchperf_lint.model.syntax.index import (
     last_name,
     names_in,
 )
+from torchperf_lint.model.syntax.names import positional_of
 from torchperf_lint.model.syntax.slices import slices_of
 
 if TYPE_CHECKING:
@@ -458,10 +459,7 @@ def _parameters_for(
     inference: ValueQuestions, record: CallRecord, callee: FunctionInfo, function: FunctionInfo
 ) -> list[str]:
     """The callee's parameters whose argument in this call is the function."""
-    arguments = callee.arguments
-    if arguments is None:
-        return []
-    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][callee.self_name is not None :]
+    names = positional_of(callee.arguments)[callee.self_name is not None :]
     pairs = [*zip(names, record.call.args, strict=False), *((k.arg, k.value) for k in record.call.keywords if k.arg)]
     return [
         name

@@ -15,6 +15,7 @@ from torchperf_lint.model.domain.values import Device, Kind, Registry
 from torchperf_lint.model.project.exports import LibraryName
 from torchperf_lint.model.syntax.class_names import is_named_like
 from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.syntax.names import positional_of
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def takes(function: FunctionInfo, call: ast.Call) -> bool:
     assert arguments is not None
     if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
         return True
-    positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][function.self_name is not None :]
+    positional = positional_of(arguments)[function.self_name is not None :]
     if len(call.args) > len(positional) and arguments.vararg is None:
         return False
     given = {*positional[: len(call.args)], *(each.arg for each in call.keywords)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.syntax.names import last_name
+from torchperf_lint.model.syntax.names import last_name, positional_of
 
 if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import FunctionInfo
@@ -44,7 +44,7 @@ def given_for(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | N
     has_own_self = is_constructor or by_object
     if function.cls is not None and not has_own_self and (owner is None or (last_name(owner) or "")[:1].isupper()):
         return None  # `Base.step(self, x)`, or an unknown form of call
-    positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][function.self_name is not None :]
+    positional = positional_of(arguments)[function.self_name is not None :]
     if name in positional and positional.index(name) < len(call.args):
         return call.args[positional.index(name)]
     if any(keyword.arg is None for keyword in call.keywords):
@@ -57,7 +57,7 @@ def parameter_at(callee: FunctionInfo, place: int | str) -> str | None:
     arguments = callee.arguments
     if arguments is None:
         return None
-    positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    positional = positional_of(arguments)
     if isinstance(place, str):
         return place if place in {*positional, *(each.arg for each in arguments.kwonlyargs)} else None
     place += callee.self_name is not None

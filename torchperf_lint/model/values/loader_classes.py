@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.syntax.names import last_name
+from torchperf_lint.model.syntax.names import last_name, positional_of
 
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ValueQuestions
@@ -81,8 +81,7 @@ def _argument(call: ast.Call, name: str, position: int | None) -> ast.expr | Non
 
 def maker_position(made: FunctionInfo, name: str) -> int | None:
     """The 0-based position of an option among the arguments of a call of the class; None if it is given by name."""
-    assert made.arguments is not None
-    positional = [each.arg for each in (*made.arguments.posonlyargs, *made.arguments.args)][1:]
+    positional = positional_of(made.arguments)[1:]
     return positional.index(name) if name in positional else None
 
 

@@ -19,6 +19,7 @@ from torchperf_lint.model.domain.values import (
     with_fields,
 )
 from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.syntax.names import positional_of
 from torchperf_lint.model.values.annotations import annotated
 from torchperf_lint.model.values.devices import moved
 from torchperf_lint.model.values.spreading import is_starred
@@ -180,7 +181,7 @@ def _object(
         init = inference.method(cls, "__init__")
         if init is None or init.arguments is None:
             return instance
-        parameters = [each.arg for each in (*init.arguments.posonlyargs, *init.arguments.args)][1:]
+        parameters = positional_of(init.arguments)[1:]
         given = {**dict(zip(parameters, arguments, strict=False)), **keywords}
         fields = {name: given.get(parameter, UNKNOWN) for name, parameter in _kept(init).items()}
     later = _set_later(inference, cls)

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.domain.values import UNKNOWN, Kind
+from torchperf_lint.model.syntax.names import positional_of
 from torchperf_lint.model.values.tensors import element_of, element_of_mapping
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def spread(
     the parameter has no default, and else unknown; the same holds for a mapping of unknown keys.
     """
     assert function.arguments is not None
-    named = [each.arg for each in (*function.arguments.posonlyargs, *function.arguments.args)][bound:]
+    named = positional_of(function.arguments)[bound:]
     arguments, element = _in_order(call, value_of)
     keywords = {each.arg: value_of(each.value) for each in call.keywords if each.arg is not None}
     held: Value | None = None
