@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.engine.option_names import has_computed_names
 from torchperf_lint.model.syntax.names import last_name, positional_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def given_or_left(model: Model, function: FunctionInfo, call: ast.Call, name: st
         return None, False
     if 0 <= at < len(call.args):
         return call.args[at], False
+    if has_computed_names(call):
+        return None, False
     return function.defaults.get(name), any(each.arg is None for each in call.keywords)
 
 

@@ -21,6 +21,9 @@ _OF_COMMAND_LINES = frozenset({"add_argument", "option"})
 _SWITCHES = {"store_true": False, "store_false": True}
 """Actions of argparse, and what the option is where the command line does not name it."""
 
+_LOADS = frozenset({"full_load", "load", "loads", "safe_load", "unsafe_load"})
+"""Functions that read settings from a file or a text."""
+
 
 class Declared(NamedTuple):
     """A field in the body of a class, and the class; `default` is the literal."""
@@ -102,6 +105,49 @@ def looked_up(node: ast.Call, function: FunctionInfo) -> tuple[ast.expr, str, as
     if not isinstance(name, ast.Constant) or not isinstance(name.value, str) or literal_of(default) is None:
         return None
     return owner, name.value, default
+
+
+def may_hold_more(model: Model, function: FunctionInfo, settings: ast.expr) -> bool:
+    """Whether settings may hold what no code names: they are loaded, bound again, or get computed names."""
+    if isinstance(settings, ast.Name):
+        if function.bound_names.count(settings.id) > 1:
+            return True
+        bound = None if settings.id in function.parameter_names else model.only_binding(function, settings.id)
+        if isinstance(bound, ast.Call) and last_name(bound.func) in _LOADS:
+            return True
+    return any(last_name(settings) in _filled(near) for near in model.with_neighbours)
+
+
+def _filled(model: Model) -> set[str]:
+    """What the file fills by computed names: `config[key] = 1`, `setattr(args, key, 1)`, `config.update(given)`."""
+    return model.remember("filled by computed names", lambda: {each for each in _fillings(model.top) if each})
+
+
+def _fillings(top: FunctionInfo) -> Iterator[str | None]:
+    for node in top.nodes:
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            if not isinstance(node.slice, ast.Constant):
+                yield last_name(node.value)
+        elif isinstance(node, ast.Call) and last_name(node.func) == "setattr" and len(node.args) == 3:
+            if not isinstance(node.args[1], ast.Constant):
+                yield last_name(node.args[0])
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
+            is_named = all(isinstance(each, ast.Dict) and None not in each.keys for each in node.args)
+            if not is_named or any(each.arg is None for each in node.keywords):
+                yield last_name(node.func.value)
+
+
+def has_computed_names(call: ast.Call) -> bool:
+    """Whether a call spreads a mapping that it makes of computed names: `run(**{name: True for name in names})`."""
+    return any(each.arg is None and _is_computed(each.value) for each in call.keywords)
+
+
+def _is_computed(mapping: ast.expr) -> bool:
+    if not isinstance(mapping, ast.Call):
+        return isinstance(mapping, ast.DictComp)
+    made_of = (ast.Call, ast.GeneratorExp, ast.ListComp)
+    is_dict = last_name(mapping.func) == "dict" and any(isinstance(each, made_of) for each in mapping.args)
+    return is_dict or last_name(mapping.func) == "fromkeys"
 
 
 def handed_on(model: Model, function: FunctionInfo, given: ast.expr, name: str, default: object) -> str | None:
@@ -273,20 +319,28 @@ def _named(top: FunctionInfo) -> Iterator[tuple[str, ast.expr]]:
         elif isinstance(node, ast.Call) and last_name(node.func) == "setattr" and len(node.args) == 3:
             named = node.args[1]
             yield str(named.value) if isinstance(named, ast.Constant) else "", node.args[2]
+        elif isinstance(node, ast.Call) and last_name(node.func) == "setdefault" and len(node.args) == 2:
+            named = node.args[0]
+            yield str(named.value) if isinstance(named, ast.Constant) else "", node.args[1]
         elif isinstance(node, ast.Call) and last_name(node.func) in _OF_COMMAND_LINES:
             yield from _of_command_line(node)
 
 
 def _of_command_line(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
-    """The default of an option of the program: `add_argument("--smooth", default=True)`, `action="store_false"`."""
+    """The default of an option of the program: `add_argument("--smooth", default=True)`, `action="store_false"`.
+
+    `option("--smooth/--no-smooth", default=True)` is named by its first part.
+    """
     named = {each.arg: each.value for each in call.keywords}
     action = named.get("action")
     default = named.get("default")
     if default is None and isinstance(action, ast.Constant) and action.value in _SWITCHES:
         default = ast.Constant(_SWITCHES[action.value])
-    for each in call.args if default is not None else ():
+    if default is None:
+        return
+    for each in (*call.args, named["dest"]) if "dest" in named else call.args:
         if isinstance(each, ast.Constant) and isinstance(each.value, str):
-            yield each.value.lstrip("-").replace("-", "_"), default  # type: ignore[misc]
+            yield each.value.split("/")[0].strip("- ").replace("-", "_"), default
 
 
 def _attributes(target: ast.expr) -> Iterator[str]:

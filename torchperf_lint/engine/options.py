@@ -11,8 +11,10 @@ from torchperf_lint.engine.option_names import (
     declared,
     handed_on,
     handed_on_by_all,
+    has_computed_names,
     literal_of,
     looked_up,
+    may_hold_more,
     named_otherwise,
 )
 from torchperf_lint.engine.queue_events import runs_its_body
@@ -255,6 +257,8 @@ def _given_by_constructions(spot: Spot, name: str, own: Option | None, steps: in
     if own.value is None and not made.records and _is_wanted(spot, name):
         return None
     is_open, found = made.is_open, own
+    if any(has_computed_names(each.call) for each in made.records):
+        return None
     for record in made.records:
         given = constructed_with(init, record.call, name)
         if given is None:
@@ -327,6 +331,8 @@ def _looked_up(spot: Spot, call: ast.Call, steps: int) -> Option | None:
         return field
     literal = literal_of(default)
     if literal is None or literal.value is None or named_otherwise(spot.model, name, literal.value):
+        return None
+    if may_hold_more(spot.model, spot.function, owner):
         return None
     return Option(literal.value, name, default, spot.model.path)
 
