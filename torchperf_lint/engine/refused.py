@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ def refused(way: Sequence[Link]) -> Because | None:
         if below is not None and [each.call for each in model.home(below).callers(below)] != [link.node]:
             return None
         below = place.function
-        for statement, comes_first in _always(place):
+        for statement, comes_first in _always(model, place):
             mixed = _refused_in(model, below, statement)
             if mixed is not None and (comes_first or not _is_caught_above(link, way[at + 1 :])):
                 says = (
@@ -49,7 +50,7 @@ def refused(way: Sequence[Link]) -> Because | None:
     return None
 
 
-def _always(place: Place) -> Iterator[tuple[ast.stmt, bool]]:
+def _always(model: Model, place: Place) -> Iterator[tuple[ast.stmt, bool]]:
     """The statements of the function that run whenever the place is reached, and whether they come before it."""
     left = _is_caught(place)
     if not left:
@@ -59,9 +60,13 @@ def _always(place: Place) -> Iterator[tuple[ast.stmt, bool]]:
         for statement in () if left else each.block[each.position : each.position + _FARTHEST]:
             if statement is not each.statement:
                 yield statement, False
-            if any(isinstance(node, _LEAVES) for node in subtree(statement)):
+            if model.remember(("may leave", statement), functools.partial(_may_leave, statement)):
                 left = True
                 break
+
+
+def _may_leave(statement: ast.stmt) -> bool:
+    return any(isinstance(node, _LEAVES) for node in subtree(statement))
 
 
 def _is_caught_above(link: Link, above: Sequence[Link]) -> bool:
