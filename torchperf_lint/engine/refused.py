@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import itertools
 from typing import TYPE_CHECKING
 
@@ -53,6 +52,7 @@ def refused(way: Sequence[Link]) -> Because | None:
 def _always(model: Model, place: Place) -> Iterator[tuple[ast.stmt, bool]]:
     """The statements of the function that run whenever the place is reached, and whether they come before it."""
     left = _is_caught(place)
+    leaving = model.remember(("leaving", place.function), lambda: _leaving(place.function))
     if not left:
         yield place.statement, False
     for each in itertools.islice(place.outwards(), _FARTHEST):
@@ -60,13 +60,20 @@ def _always(model: Model, place: Place) -> Iterator[tuple[ast.stmt, bool]]:
         for statement in () if left else each.block[each.position : each.position + _FARTHEST]:
             if statement is not each.statement:
                 yield statement, False
-            if model.remember(("may leave", statement), functools.partial(_may_leave, statement)):
+            if statement in leaving:
                 left = True
                 break
 
 
-def _may_leave(statement: ast.stmt) -> bool:
-    return any(isinstance(node, _LEAVES) for node in subtree(statement))
+def _leaving(function: FunctionInfo) -> set[ast.AST]:
+    """The parts of the function that may leave it, or the loop around them."""
+    found: set[ast.AST] = set()
+    for node in function.nodes:
+        each: ast.AST | None = node if isinstance(node, _LEAVES) else None
+        while each is not None and each not in found:
+            found.add(each)
+            each = function.parent_of(each)
+    return found
 
 
 def _is_caught_above(link: Link, above: Sequence[Link]) -> bool:
