@@ -27,11 +27,13 @@ class _Stored(NamedTuple):
     function: FunctionInfo
     key: ast.Constant | None
     expression: ast.expr | None
+    adds: bool = False
 
     def value_in(self, inference: ValueQuestions) -> Value:
         if self.expression is None:
             return UNKNOWN
-        return inference.frame_value(self.function, self.expression)._replace(constant=None)
+        value = inference.frame_value(self.function, self.expression)._replace(constant=None)
+        return value._replace(dtype=None) if self.adds else value
 
 
 def with_entries(inference: ValueQuestions, held: Value, cls: ClassInfo, name: str) -> Value:
@@ -61,8 +63,11 @@ def _set_in(method: FunctionInfo) -> dict[str, list[_Stored]]:
     for node in method.nodes:
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             statement = method.parent_of(node)
-            expression = statement.value if isinstance(statement, ast.Assign) else None
-            stored = _Stored(method, node.slice if isinstance(node.slice, ast.Constant) else None, expression)
+            adds = isinstance(statement, ast.AugAssign)
+            # What is added to a number is one, `self.sums["loss"] += loss`, or else the two are of no single kind.
+            expression = statement.value if isinstance(statement, (ast.Assign, ast.AugAssign)) else None
+            key = node.slice if isinstance(node.slice, ast.Constant) else None
+            stored = _Stored(method, key, expression, adds)
         elif isinstance(node, ast.Attribute) and node.attr in _SET_MORE:
             stored = _Stored(method, None, None)
         else:
