@@ -70,7 +70,7 @@ def _reasons(rule: Rule, hot_path: HotPath, way: Sequence[Link]) -> Iterator[Low
     if drained is not None:
         yield drained
     if ends_loop(here):
-        text = "this test ends the loop, which needs the answer, if only once in a few passes"
+        text = "the loop stops on this test, and so reads its result; a test every few passes would wait less often"
         yield Lowered(Severity.NOTE, Because(here.statement.lineno, text))
     mixed = refused(way)
     if mixed is not None:

@@ -185,12 +185,16 @@ def _is_only_made(model: Model, cls: ClassInfo, name: str) -> bool:
 
 
 def _sets_by_computed_names(model: Model) -> bool:
-    """`setattr(module, name, value)`, `module.__dict__.update(values)`."""
+    """`setattr(module, name, value)`, `module.__dict__.update(values)`, `vars(module).update(values)`."""
     setting = (each.call.args[1:2] for each in model.calls_named("setattr"))
     updated = (each.call.func for each in model.calls_named("update"))
     return any(not isinstance(name, ast.Constant) for names in setting for name in names) or any(
-        isinstance(each, ast.Attribute) and last_name(each.value) in ("__dict__", "vars") for each in updated
+        isinstance(each, ast.Attribute) and _is_namespace(each.value) for each in updated
     )
+
+
+def _is_namespace(node: ast.expr) -> bool:
+    return last_name(node.func) == "vars" if isinstance(node, ast.Call) else last_name(node) == "__dict__"
 
 
 def _is_on_device(value: Value) -> bool:
