@@ -19,6 +19,7 @@ class Route(NamedTuple):
     file: Code  # the file that shows it
     owner: ClassInfo | None = None  # the class whose method moves them
     blocks: bool = False  # the host waits for each copy, whether the memory is pinned or not
+    waits: bool = False  # the program's own moves wait for each copy: none has `non_blocking`
 
 
 class Samples(NamedTuple):

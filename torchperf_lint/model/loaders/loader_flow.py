@@ -141,7 +141,10 @@ class Loading:
                     known = routes.get(source)
                     chosen = route if known is None or (route.explicit and not known.explicit) else known
                     # What Accelerate moves is on the device even if the program's training loop moves it again.
-                    routes[source] = chosen._replace(blocks=route.blocks or (known is not None and known.blocks))
+                    blocks = route.blocks or (known is not None and known.blocks)
+                    routes[source] = chosen._replace(
+                        blocks=blocks, waits=route.waits and (known is None or known.waits)
+                    )
         return routes
 
     def files(self, loader: ast.Call) -> Iterator[Index]:
@@ -284,7 +287,12 @@ class Loading:
         text = {"to": ".to(...)", "cuda": ".cuda()"}.get(name or "", f"{name}(...)")
         step = Because(record.call.lineno, f"its batches are moved to the device by `{text}`")
         certain = device is Device.CUDA and self._needs_cuda
-        return Route((step,), True, certain, self._code, owner=record.function.cls)
+        waits = (
+            name in _MOVERS
+            and not record.call.args[1:]
+            and not any(keyword.arg in (None, "non_blocking") for keyword in record.call.keywords)
+        )
+        return Route((step,), True, certain, self._code, owner=record.function.cls, waits=waits)
 
     @property
     def _needs_cuda(self) -> bool:

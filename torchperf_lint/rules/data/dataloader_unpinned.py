@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model import Model
 
+_ALONE = "without workers the thread that pins a batch waits for its copy as well, unless that has `non_blocking=True`"
+
 
 @rule(
     code="TPL402",
@@ -42,7 +44,8 @@ def dataloader_unpinned(model: Model) -> Iterator[Finding]:
             continue
         samples = model.loader_samples(site)
         route = None if samples.on_host is False or samples.no_tensors else model.loader_route(site)
-        if route is not None and not (route.blocks and none_by_default(model, site)):
+        no_workers = route is not None and none_by_default(model, site)
+        if route is not None and not (route.blocks and no_workers):
             fields = {
                 "call": f"{model.text(site.node.func)}(...)",
                 "how": "has no `pin_memory`" if pinned.absent else "sets `pin_memory=False`",
@@ -50,6 +53,8 @@ def dataloader_unpinned(model: Model) -> Iterator[Finding]:
             minor = samples.made_up
             if minor is None and samples.in_memory:
                 minor = Because(site.rows[0], "the samples lie in memory, so that a batch is made at once")
+            if minor is None and no_workers and route.waits:
+                minor = Because(site.rows[0], _ALONE)
             yield Finding(site, route.because, pin(model, site, pinned, route, samples), fields, minor)
     if not model.runs_elsewhere:
         yield from _trainers(model)
