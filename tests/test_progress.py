@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
@@ -65,14 +66,18 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 
 def test_it_says_what_is_done_how_many_files_and_how_fast(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PATIENCE", 0.01)
-    with progress.progress_bar(terminal.stream) as advance:
+    with progress.progress_bar(terminal.stream) as shown:
+        assert shown is not None
         terminal.waits_for(progress.READING)  # though no file is done
-        advance(1, 3)
-        terminal.waits_for("1/3 files")
+        shown.read(7, 7)
+        terminal.waits_for("7/7 files")
         terminal.waits_for("files/s")
+        assert progress.CHECKING not in terminal.shown
+        shown.advance(1, 3)
+        terminal.waits_for("1/3 files")
         assert progress.CHECKING in terminal.shown
         assert progress.ENDING not in terminal.shown
-        advance(3, 3)
+        shown.advance(3, 3)
         terminal.waits_for(progress.ENDING)
     assert "\x1b[2K" in terminal.raw, "the bar is taken away"
     assert re.search(r"\x1b\[[0-9;]*3[0-9]", terminal.raw)
@@ -87,13 +92,48 @@ def test_it_has_no_colour_where_none_is_wanted(terminal: Terminal, monkeypatch: 
 
 def test_a_short_run_shows_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PATIENCE", 60.0)
-    with progress.progress_bar(terminal.stream) as advance:
-        advance(1, 1)
+    with progress.progress_bar(terminal.stream) as shown:
+        assert shown is not None
+        shown.advance(1, 1)
     waiting = [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
     for each in waiting:
         each.join(5)
         assert not each.is_alive(), "nothing is left to wait for"
     assert terminal.raw == ""
+
+
+def test_the_rate_is_that_of_what_is_being_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    shown = progress.Shown(io.StringIO(), colour=False)
+    assert shown.told(80) == "0 s"
+    now = 8.0
+    shown.read(40, 40)
+    assert shown.told(80) == "40/40 files, 5.0 files/s, 8 s"
+    now = 9.0
+    shown.advance(1, 20)
+    now = 10.0
+    shown.advance(4, 20)
+    assert shown.told(80) == "4/20 files, 2.0 files/s, 10 s"
+    shown.read(40, 40)  # kept reports come before the project is read
+    now = 12.0
+    shown.advance(6, 20)
+    assert shown.told(80) == "6/20 files, 0.5 files/s, 12 s"
+
+
+@pytest.mark.parametrize(("columns", "seen"), [("60", "files/s"), ("40", "1234/5678 files")])
+def test_it_is_one_line_of_a_narrow_terminal(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, columns: str, seen: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    with progress.progress_bar(terminal.stream) as shown:
+        assert shown is not None
+        shown.read(1234, 5678)
+        terminal.waits_for(seen)
+        shown.advance(1234, 5678)
+        terminal.waits_for(progress.CHECKING)
+        assert "\n" not in terminal.shown
 
 
 RUN = """\

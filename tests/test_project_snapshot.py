@@ -380,3 +380,10 @@ def test_many_files_have_the_keys_that_each_has(here: Path) -> None:
     paths = ["a.py", "./a.py", "pkg/../a.py", "link.py", "folder/c.py", "folder/../b.py", "loop.py", "gone/x.py", "."]
     paths += [str(here / path) for path in paths] + ["/", "..", "pkg/"]
     assert keys_of(paths) == {path: key_of(path) for path in paths}
+
+
+def test_the_files_that_are_read_are_counted(here: Path) -> None:
+    write(here, "a.py", "b.py", "c.ipynb")
+    seen: list[tuple[int, int]] = []
+    gather(["a.py"], HINTS, reading=lambda *counts: seen.append(counts))
+    assert seen == [(1, 2), (2, 2)]

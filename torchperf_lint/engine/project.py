@@ -45,6 +45,7 @@ def check_paths(
     jobs: int | None = None,
     executor: str = PROCESSES,
     progress: Callable[[int, int], None] | None = None,
+    reading: Callable[[int, int], None] | None = None,
     own_versions: bool = True,
     least: Confidence = Confidence.LIKELY,
     wanted: Callable[[str], bool] = lambda path: True,
@@ -61,7 +62,8 @@ def check_paths(
     change: with FIX, files are written only after all are done. `rules_for` and `reports_unused` (whether TPL001 is on)
     are called per file, in this process. `exclude` and `root` are as for `files.discover`, `cache` as for `gather`.
     `jobs` None uses one process per available core, if `executor` (see `checked_executor`) starts processes. `progress`
-    is called with the number of checked files and their total. An unreadable file gives a result with a failure.
+    is called with the number of checked files and their total, `reading` with those of the project that are read.
+    An unreadable file gives a result with a failure.
     `own_versions` and `least` are as in Job. Only files that are `wanted` get a result, judged as parts of the same
     project. `spared` and `chosen` have those of Job by path; `comments` and `held` are as in Job, `forced` as for
     `files.discover`. `own` gives the settings that a file has of its own: its versions, `least` and `held`. Raise
@@ -96,7 +98,7 @@ def check_paths(
 
     work = [job_of(path) for path in found.files if wanted(path)]
     workers = workers_of(executor, jobs)
-    snapshot = functools.cache(functools.partial(_gathered, found.files, hints, cache, workers))
+    snapshot = functools.cache(functools.partial(_gathered, found.files, hints, cache, workers, reading))
     if cache is not None and action is Action.CHECK and work:
         work = [job._replace(keeps=True) for job in work]
         results = _with_kept(work, found.files, target, cache, snapshot, workers)
@@ -131,10 +133,16 @@ def program_around(path: str, hints: Hints, cache: str | None) -> Program:
     return _gathered([path], hints, cache, Processes(1)).program()
 
 
-def _gathered(paths: Sequence[str], hints: Hints, cache: str | None, workers: Workers) -> Snapshot:
+def _gathered(
+    paths: Sequence[str],
+    hints: Hints,
+    cache: str | None,
+    workers: Workers,
+    reading: Callable[[int, int], None] | None = None,
+) -> Snapshot:
     from torchperf_lint.engine.project_snapshot import gather
 
-    return gather(paths, hints, cache, workers.facts_of_all)
+    return gather(paths, hints, cache, workers.facts_of_all, reading)
 
 
 # -- results of earlier runs ----------------------------------------------------------------------------------------

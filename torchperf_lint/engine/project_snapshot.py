@@ -113,13 +113,15 @@ def gather(
     hints: Hints,
     cache: str | None = None,
     facts_of_all: Callable[[Iterator[bytes]], Iterable[FileSymbols]] | None = None,
+    reading: Callable[[int, int], None] | None = None,
 ) -> Snapshot:
     """Read the whole project of the files.
 
     `cache` is the folder for cached symbols, CACHE_FOLDER for that in the project's root (None: no cache); an unusable
     folder only costs time. `facts_of_all` extracts symbols from contents, in their order; by default this process does.
+    `reading` is called with the number of files that are read and their total.
     """
-    return look_at(layout_of(linted), hints, cache, facts_of_all)
+    return look_at(layout_of(linted), hints, cache, facts_of_all, reading)
 
 
 def look_at(
@@ -127,6 +129,7 @@ def look_at(
     hints: Hints,
     cache: str | None,
     facts_of_all: Callable[[Iterator[bytes]], Iterable[FileSymbols]] | None = None,
+    reading: Callable[[int, int], None] | None = None,
 ) -> Snapshot:
     """The same for a known layout."""
     store = None if cache is None else _Store(layout.root, cache)
@@ -136,13 +139,16 @@ def look_at(
     found: dict[str, _Entry | Status | None] = {}
 
     def unknown() -> Iterator[bytes]:
-        for key in layout.keys:
+        keys = layout.keys
+        for number, key in enumerate(keys, 1):
             seen = _seen(key, kept.get(key))
             if isinstance(seen, _Entry):
                 found[key] = seen
             elif seen is not None:
                 found[key], data = seen
                 yield data
+            if reading is not None:
+                reading(number, len(keys))
 
     new = iter(list((facts_of_all or _facts_here)(unknown())))
     entries = {key: each if isinstance(each, _Entry) else _Entry(each, next(new)) for key, each in found.items()}

@@ -1,4 +1,4 @@
-"""Progress of a run, shown on terminals only and after a delay: what is done, how many files, how fast."""
+"""Progress of a run, in one line of a terminal and after a delay: what is done, how many files, how fast."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import TextIO
 
     from rich.progress import Progress, Task
@@ -20,38 +20,46 @@ PATIENCE = 2.0
 READING, CHECKING, ENDING = "reading the project", "checking", "finishing"
 """What is done before the first file is judged, until the last one is, and then: fixes are written, reports kept."""
 
+_BESIDE = 8
+"""Columns of the spinner, the shortest bar and the blanks between them."""
+
 
 @contextlib.contextmanager
-def progress_bar(stream: TextIO, *, colour: bool = True) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield a function that takes the number of files done and their total, or None where the stream is no terminal."""
+def progress_bar(stream: TextIO, *, colour: bool = True) -> Iterator[Shown | None]:
+    """Yield what is to be told of files that are done, or None where the stream is no terminal."""
     if not stream.isatty():
         yield None
         return
-    shown = _Shown(stream, colour)
+    shown = Shown(stream, colour)
     # A thread of its own: the first file may take longer than one is patient.
     timer = threading.Timer(PATIENCE, shown.begin)
     timer.daemon = True
     timer.start()
     try:
-        yield shown.advance
+        yield shown
     finally:
         timer.cancel()
         shown.end()
 
 
-class _Shown:
-    """The state of a run, and the bar that shows it once it has begun; methods may be called from any thread."""
+class Shown:
+    """The state of a run, and the bar that shows it once it has begun; methods may be called from any thread.
+
+    A phase of the run begins with its first file, and lasts until another one does: a rate is that of its phase.
+    """
 
     def __init__(self, stream: TextIO, colour: bool) -> None:
         self._stream, self._colour, self._begun = stream, colour, time.monotonic()
         self._lock = threading.Lock()
-        self._done, self._total = 0, 0
+        self._doing, self._done, self._total = READING, 0, 0
+        self._before, self._last = 0, self._begun  # what was done of the phase before it began again, and when
+        self._since = self._begun
         self._bar: Progress | None = None
         self._ended = False
 
     def begin(self) -> None:
         """Show the bar, unless the run has ended."""
-        bar = _bar(self._stream, self._colour, self._begun)
+        bar = _bar(self._stream, self._colour, self)
         with self._lock:
             if self._ended:
                 return
@@ -60,10 +68,32 @@ class _Shown:
             bar.start()
             self._update()
 
+    def read(self, done: int, total: int) -> None:
+        """Note how many files of the project have been read."""
+        self._note(READING, done, total)
+
     def advance(self, done: int, total: int) -> None:
-        """Note what is done."""
+        """Note how many files have been judged."""
+        self._note(CHECKING, done, total)
+
+    def told(self, room: int) -> str:
+        """Files done, their number and their rate, and the seconds since the run has begun: what fits the room."""
+        now = time.monotonic()
+        elapsed = f"{now - self._begun:.0f} s"
+        if not self._total:
+            return elapsed
+        rate = (self._done - self._before) / max(now - self._since, 0.001)
+        parts = [f"{self._done}/{self._total} files", f"{rate:.1f} files/s", elapsed]
+        while len(parts) > 1 and len(", ".join(parts)) > room:
+            parts.pop()
+        return ", ".join(parts)
+
+    def _note(self, doing: str, done: int, total: int) -> None:
         with self._lock:
-            self._done, self._total = done, total
+            now = time.monotonic()
+            if doing != self._doing:
+                self._doing, self._before, self._since = doing, done - 1, self._last
+            self._done, self._total, self._last = done, total, now
             self._update()
 
     def end(self) -> None:
@@ -75,26 +105,28 @@ class _Shown:
 
     def _update(self) -> None:
         if self._bar is not None and self._total:
-            doing = CHECKING if self._done < self._total else ENDING
+            is_last = self._doing == CHECKING and self._done == self._total
+            doing = ENDING if is_last else self._doing
             task = self._bar.tasks[0].id
             self._bar.update(task, completed=self._done, total=self._total, description=doing)
 
 
-def _bar(stream: TextIO, colour: bool, begun: float) -> Progress:
+def _bar(stream: TextIO, colour: bool, shown: Shown) -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn
+    from rich.table import Column
     from rich.text import Text
 
+    console = Console(file=stream, no_color=None if colour else True)
+
     class Files(ProgressColumn):
-        """Files done, their number and their rate, and the seconds since the run has begun."""
+        """What is told of the files."""
+
+        max_refresh = None
 
         def render(self, task: Task) -> Text:
-            elapsed = time.monotonic() - begun
-            if task.total is None:
-                return Text(f"{elapsed:.0f} s")
-            rate = f"{task.completed / elapsed:.1f} files/s"
-            return Text(f"{task.completed:.0f}/{task.total:.0f} files, {rate}, {elapsed:.0f} s")
+            return Text(shown.told(console.width - len(task.description) - _BESIDE))
 
-    console = Console(file=stream, no_color=None if colour else True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=None), Files())
+    files = Files(Column(no_wrap=True))
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=None), files)
     return Progress(*columns, console=console, transient=True, refresh_per_second=4)
