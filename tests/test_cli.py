@@ -107,6 +107,12 @@ def test_a_report_may_be_sent_to_standard_output(lint, tmp_path):
     assert (tmp_path / "new" / "folder" / "report.txt").is_file()
 
 
+def test_a_report_below_a_file_is_no_folder(lint):
+    write("a.py", "x = slow\n")
+    told = "torchperf-lint: error: the report cannot be written to a.py/x.txt: Not a directory\n"
+    assert lint("-o", "a.py/x.txt") == (2, "", told)
+
+
 def test_a_folder_without_python_is_told(lint):
     assert lint() == (0, "No findings.\n", "warning: there are no Python files in .\n")
 

@@ -127,6 +127,8 @@ def test_options_replace_or_extend_what_the_file_says(word_rules, tmp_path, monk
         (["--fail-on", "fatal"], "argument --fail-on: `fatal` is not `error`, `warning` or `note`"),
         (["--min-severity", ""], "argument --min-severity: `` is not `error`, `warning` or `note`"),
         (["--show-files", "-"], "--show-files is for files"),
+        (["--add-noqa", "-o", "x"], "--add-noqa prints no report: it cannot stand beside --output-file"),
+        (["--baseline", "k", "--write-baseline", "-o", "x"], "--write-baseline prints no report"),
         ([""], "argument PATH: no file or folder is named"),
         (["a.py", "", "-q"], "argument PATH: no file or folder is named"),
     ],
@@ -222,6 +224,7 @@ per-file-ignores = { "tests/**" = ["TPL1"], "é \\n" = ["ALL"] }
 @pytest.mark.parametrize("text", ["", EVERYTHING])
 def test_settings_are_shown_as_a_file_that_has_the_same_effect(lint, tmp_path, text):  # noqa: F811
     write("torchperf-lint.toml", text)
+    write("known.json", '{"version": 1, "findings": {}}')
     status, out, err = lint("--show-settings")
     assert (status, err) == (0, "")
     assert out.splitlines()[:2] == [f"# from: {tmp_path}/torchperf-lint.toml", f"# globs are seen from: {tmp_path}"]
@@ -242,6 +245,30 @@ def test_options_are_shown_as_settings(lint):  # noqa: F811
     assert "# from: no configuration file" in out
     for line in ('select = ["TPL2"]', 'fail-on = "error"', 'extend-exclude = ["x"]', "# these rules run: TPL201"):
         assert line in out.splitlines()
+
+
+@pytest.mark.parametrize(
+    "options", [["absent.py"], ["no.txt"], ["--baseline", "absent.json"], ["--changed-since", "absent"]]
+)
+def test_settings_of_a_run_that_could_not_begin_are_an_error(lint, options):  # noqa: F811
+    begun()
+    write("no.txt", "")
+    committed()
+    status, out, err = lint("--show-settings", *options)
+    assert (status, len(err.splitlines())) == (2, 1)
+    assert err == lint(*options)[2]
+    assert out.startswith("# from: "), "they may say what is wrong"
+
+
+def test_what_is_shown_may_be_written_into_a_file(lint, tmp_path):  # noqa: F811
+    write("a.py", "slow\n")
+    _, settings, _ = lint("--show-settings")
+    assert lint("--show-settings", "-o", "new/settings.toml") == (0, "", "")
+    assert Path("new/settings.toml").read_text() == settings
+    assert lint("--show-files", "-o", "files.txt") == (0, "", "")
+    assert Path("files.txt").read_text() == "a.py\n"
+    told = "torchperf-lint: error: the report cannot be written to a.py/files.txt: Not a directory\n"
+    assert lint("--show-files", "-o", "a.py/files.txt") == (2, "", told)
 
 
 def test_files_are_shown_and_none_is_linted(lint):  # noqa: F811

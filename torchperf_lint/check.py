@@ -54,10 +54,6 @@ def run(options: argparse.Namespace) -> int:
         return complain(str(error.failure))
     except registry.UnknownSelector as error:
         return complain(f"torchperf-lint: error: {error}")
-    if options.show_settings or options.show_files:
-        from torchperf_lint.shown import show
-
-        return show(options, settings)
     if options.output_file is not None:
         from torchperf_lint.engine.replacing import prepare_output
 
@@ -65,6 +61,10 @@ def run(options: argparse.Namespace) -> int:
             prepare_output(options.output_file)
         except (OSError, ValueError) as error:
             return _complain_of_output(options.output_file, error)
+    if options.show_settings or options.show_files:
+        from torchperf_lint.shown import show
+
+        return show(options, settings)
     reads_input = STANDARD_INPUT in options.paths
     if reads_input and len(options.paths) > 1:
         return complain("torchperf-lint: error: `-` cannot stand beside other paths")
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _sifted(options: argparse.Namespace, settings: Settings) -> int:
-    if not _sifts(options, settings):
+    if not sifts(options, settings):
         return _run(options, settings, None)
     from torchperf_lint.adopt.baseline import BadBaseline
     from torchperf_lint.adopt.changed import NoChanges
@@ -92,7 +92,7 @@ def _sifted(options: argparse.Namespace, settings: Settings) -> int:
         return complain(f"torchperf-lint: error: {error}")
 
 
-def _sifts(options: argparse.Namespace, settings: Settings) -> bool:
+def sifts(options: argparse.Namespace, settings: Settings) -> bool:
     """Whether findings may be taken out of the results."""
     return (
         settings.baseline is not None
@@ -379,7 +379,7 @@ def _finish(
         if options.fix_only or options.output_format not in FOR_PEOPLE:
             _say_fixes(outcome, "Fixed", options, context)
     out.flush()
-    unwritten = written is not None and not _write_output(options.output_file, written.getvalue())
+    unwritten = written is not None and not write_report(options.output_file, written.getvalue())
     for result in results:
         for each in result.withdrawn:
             place = f"{opening(result.path)}:{each.row}"
@@ -412,7 +412,7 @@ def _in_cells(results: Sequence[Result]) -> Sequence[Result]:
     return in_cells(results)
 
 
-def _write_output(path: str, text: str) -> bool:
+def write_report(path: str, text: str) -> bool:
     """Write a report into its file; tell where that fails, and return whether it did not."""
     from torchperf_lint.engine.replacing import write_output
 

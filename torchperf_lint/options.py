@@ -97,6 +97,8 @@ def _at_odds(options: argparse.Namespace) -> str | None:
             return f"{name} takes the findings as they are: it cannot stand beside {beside[0]}"
         if given and reads_input:
             return f"{name} is for files: it cannot stand beside the path `-`"
+        if given and options.output_file is not None:
+            return f"{name} prints no report: it cannot stand beside --output-file"
     if options.add_noqa and options.ignore_noqa:
         return "--add-noqa heeds the comments that there are: it cannot stand beside --ignore-noqa"
     if options.check_with is not None or options.checked:

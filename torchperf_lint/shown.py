@@ -4,53 +4,67 @@ from __future__ import annotations
 
 import enum
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
-from torchperf_lint.check import CLEAN, complain, excluded, warn_of_no_files
+from torchperf_lint.adopt.baseline import BadBaseline
+from torchperf_lint.adopt.changed import NoChanges
+from torchperf_lint.adopt.sieve import sieve_for
+from torchperf_lint.check import CLEAN, FAILED, complain, excluded, sifts, warn_of_no_files, write_report
 from torchperf_lint.config_keys import KEYS, Form
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover
+from torchperf_lint.options import STANDARD_INPUT, common_folder
 from torchperf_lint.report import opening, printable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from torchperf_lint.adopt.changed import Changes
     from torchperf_lint.config import Settings
 
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def show(options: argparse.Namespace, settings: Settings) -> int:
-    """Print what the options ask for; return the exit status."""
-    if options.show_settings:
-        for line in as_toml(settings):
-            print(line)
-    return _show_files(options, settings) if options.show_files else CLEAN
+    """Print what the options ask for, or write it where they say; return the exit status.
 
-
-def _show_files(options: argparse.Namespace, settings: Settings) -> int:
-    """Print the files, one per row, as findings name them; only those where a changed line could be reported."""
-    found = discover(options.paths, excluded(settings), settings.root, forced=settings.force_exclude)
-    files = found.files
-    if options.changed_since is not None:
-        from torchperf_lint.adopt.changed import NoChanges, changes_since
-        from torchperf_lint.options import common_folder
-
-        try:
-            changes = changes_since(options.changed_since, common_folder(options))
-        except NoChanges as error:
-            return complain(f"torchperf-lint: error: {error}")
-        files = tuple(filter(changes.touch, files))
-    for path in files:
-        print(opening(path))
-    status = CLEAN
+    It is 2 where a run with these options could not begin, or could not read a file that they name.
+    """
+    lines = [*as_toml(settings)] if options.show_settings else []
+    try:
+        changes = _checked(options, settings)
+    except (BadBaseline, NoChanges) as error:
+        _put(lines, options.output_file)  # they may say what is wrong
+        return complain(str(error.failure) if isinstance(error, BadBaseline) else f"torchperf-lint: error: {error}")
+    # A search for settings alone would cost time, and find nothing to show.
+    searched = options.paths if options.show_files else [each for each in options.paths if not os.path.isdir(each)]
+    searched = [each for each in searched if each != STANDARD_INPUT]
+    found = discover(searched, excluded(settings), settings.root, forced=settings.force_exclude)
+    if options.show_files:
+        files = found.files if changes is None else filter(changes.touch, found.files)
+        lines += map(opening, files)
+    status = _put(lines, options.output_file)
     for failure in found.failures:
         status = complain(str(failure))
-    if not found.files and not found.failures:
+    if options.show_files and not found.files and not found.failures:
         warn_of_no_files(options.paths, settings)
-    sys.stdout.flush()
     return status
+
+
+def _checked(options: argparse.Namespace, settings: Settings) -> Changes | None:
+    """What has changed, where the options ask for that; raise BadBaseline or NoChanges as the run would."""
+    if not sifts(options, settings):
+        return None
+    return sieve_for(settings, options.changed_since, common_folder(options), writes=options.write_baseline).changes
+
+
+def _put(lines: Sequence[str], path: str | None) -> int:
+    """Print the lines, or write them into a file."""
+    text = "".join(f"{line}\n" for line in lines)
+    if path is not None:
+        return CLEAN if write_report(path, text) else FAILED
+    print(text, end="", flush=True)
+    return CLEAN
 
 
 def as_toml(settings: Settings) -> Iterator[str]:

@@ -34,17 +34,17 @@ class Sieve:
 
     def __init__(self, settings: Settings, baseline: Baseline | None = None, changes: Changes | None = None) -> None:
         self.baseline = baseline
+        self.changes = changes
         self._settings = settings
-        self._changes = changes
 
     @property
     def is_open(self) -> bool:
         """Whether all findings pass."""
-        return self.baseline is None and self._changes is None and self._settings.min_severity is Severity.NOTE
+        return self.baseline is None and self.changes is None and self._settings.min_severity is Severity.NOTE
 
     def wants(self, path: str) -> bool:
         """Whether a finding in this file can count."""
-        return self._changes is None or self._changes.touch(path)
+        return self.changes is None or self.changes.touch(path)
 
     def sift(self, results: Sequence[Result]) -> Sifted:
         """The results with the findings that count."""
@@ -88,7 +88,7 @@ class Sieve:
     def _counts(self, diagnostic: Diagnostic, data: bytes) -> bool:
         if not Severity(diagnostic.severity).satisfies(self._settings.min_severity):
             return False
-        return self._changes is None or self._changes.concern(diagnostic, data)
+        return self.changes is None or self.changes.concern(diagnostic, data)
 
 
 def sieve_for(settings: Settings, changed_since: str | None, folder: str, *, writes: bool = False) -> Sieve:
