@@ -51,13 +51,21 @@ def test_scripts_get_their_inputs_as_variables() -> None:
     )
     assert sorted(used) == sorted(ACTION["inputs"])
     for step in SCRIPTS:
-        assert {*re.findall(r"\$([A-Z_]{2,})", step["run"])} == {*step["env"]} - {"REVIEWDOG_GITHUB_API_TOKEN"}
+        assert {*re.findall(r"\$([A-Z_]{2,})", step["run"])} - {"GITHUB_OUTPUT"} == {*step["env"]} - {
+            "REVIEWDOG_GITHUB_API_TOKEN"
+        }
 
 
 def test_the_report_that_is_uploaded_is_the_one_that_is_written() -> None:
     (upload,) = (step for step in STEPS if "upload-sarif" in step.get("uses", ""))
-    assert upload["with"]["sarif_file"] == SCRIPTS[1]["env"]["UPLOADED"]
-    assert upload["if"] == "${{ !cancelled() && inputs.upload-sarif == 'true' }}", "findings fail the step before it"
+    assert upload["with"]["sarif_file"] == SCRIPTS[1]["env"]["REPORT"]
+    wanted = "inputs.upload-sarif == 'true' && steps.run.outputs.sarif == 'true'"
+    assert upload["if"] == f"${{{{ !cancelled() && {wanted} }}}}", "findings fail the step before it"
+
+
+def test_the_programs_of_the_environment_are_found_on_windows_too() -> None:
+    folder = "${{ runner.temp }}/torchperf-lint/${{ runner.os == 'Windows' && 'Scripts' || 'bin' }}"
+    assert (SCRIPTS[0]["env"]["PROGRAMS"], SCRIPTS[1]["env"]["LINTER"]) == (folder, f"{folder}/torchperf-lint")
 
 
 def test_suggestions_are_posted_from_the_report_that_is_written(tmp_path: Path) -> None:
@@ -105,8 +113,8 @@ def test_the_job_for_gitlab_hands_over_what_it_writes() -> None:
     assert job["artifacts"]["when"] == "always"
 
 
-GIVEN = {"ANNOTATIONS": "true", "FAIL": "true", "SARIF_FILE": "a report.sarif", "UPLOAD": "false", "UPLOADED": "up"}
-GIVEN |= {"SUGGEST": "false", "SUGGESTED": "a report.rdjson"}
+GIVEN = {"ANNOTATIONS": "true", "FAIL": "true", "SARIF_FILE": "a report.sarif", "UPLOAD": "false", "REPORT": "up"}
+GIVEN |= {"SUGGEST": "false", "SUGGESTED": "a report.rdjson", "TOLD": "told", "GITHUB_OUTPUT": "outputs"}
 
 
 @pytest.mark.slow
@@ -133,12 +141,18 @@ def test_the_script_prints_commands_and_writes_sarif(tmp_path: Path, code: str, 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the script is one of bash")
-@pytest.mark.parametrize("mistake", ["--no-such-option", "--select=TPL999"])
+@pytest.mark.parametrize(
+    "mistake", ["--no-such-option", "--select=TPL999", "--baseline=absent.json", "--changed-since=absent", "absent.py"]
+)
 def test_the_script_tells_a_mistake_once(tmp_path: Path, mistake: str) -> None:
     linter = tmp_path / "linter"
     linter.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m torchperf_lint "$@"\n', encoding="utf-8")
     linter.chmod(0o755)
-    given = {**GIVEN, "LINTER": str(linter), "ARGUMENTS": f". {mistake}", "SUGGEST": "true"}
+    given = {**GIVEN, "LINTER": str(linter), "ARGUMENTS": f"empty {mistake}", "SUGGEST": "true", "UPLOAD": "true"}
+    given["SARIF_FILE"] = "reports/a report.sarif"
+    (tmp_path / "empty").mkdir()
+    for older in ("up", "a report.rdjson"):
+        (tmp_path / older).write_text("of a step before", encoding="utf-8")
     done = subprocess.run(
         ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", SCRIPTS[1]["run"]],
         cwd=tmp_path,
@@ -147,7 +161,30 @@ def test_the_script_tells_a_mistake_once(tmp_path: Path, mistake: str) -> None:
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    begins = mistake == "absent.py"
+    told = [line for line in done.stdout.splitlines() if not line.startswith("::error")]
+    assert (done.returncode, told, len(done.stderr.splitlines())) == (2, [], 1)
+    assert (tmp_path / "reports" / "a report.sarif").exists() is begins
+    assert (tmp_path / "up").exists() is (tmp_path / "a report.rdjson").exists() is begins
+    assert (tmp_path / "outputs").exists() is begins
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the script is one of bash")
+def test_a_report_that_cannot_be_copied_fails_the_job(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n", encoding="utf-8")
+    linter = tmp_path / "linter"
+    linter.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m torchperf_lint "$@"\n', encoding="utf-8")
+    linter.chmod(0o755)
+    given = {**GIVEN, "LINTER": str(linter), "ARGUMENTS": "a.py", "SARIF_FILE": "a.py/x.sarif"}
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", SCRIPTS[1]["run"]],
+        cwd=tmp_path,
+        env={**os.environ, **given},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
 
 
 @pytest.mark.slow
@@ -160,7 +197,7 @@ def test_the_inputs_change_what_is_printed_written_and_told(tmp_path: Path) -> N
     script = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", SCRIPTS[1]["run"]]
     given = {**GIVEN, "LINTER": str(linter), "ARGUMENTS": "train.py --isolated"}
     given |= {"ANNOTATIONS": "false", "FAIL": "false", "UPLOAD": "true", "SARIF_FILE": "", "SUGGEST": "true"}
-    for wanted in ("", "kept.sarif"):
+    for wanted in ("", "reports/kept.sarif"):
         given["SARIF_FILE"] = wanted
         done = subprocess.run(
             script, cwd=tmp_path, env={**os.environ, **given}, capture_output=True, text=True, check=False
@@ -168,6 +205,6 @@ def test_the_inputs_change_what_is_printed_written_and_told(tmp_path: Path) -> N
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith("train.py:")
         assert json.loads((tmp_path / "up").read_text(encoding="utf-8"))["runs"][0]["results"]
-        assert (tmp_path / "kept.sarif").exists() == bool(wanted)
+        assert (tmp_path / "reports" / "kept.sarif").exists() == bool(wanted)
         (finding,) = json.loads((tmp_path / "a report.rdjson").read_text(encoding="utf-8"))["diagnostics"]
         assert finding["suggestions"]
