@@ -141,7 +141,7 @@ def test_the_configuration_names_it_from_its_own_folder(lint, monkeypatch):  # n
     write("sub/a.py", "x = slow\n")
     status, _, err = lint()
     assert status == 2
-    assert err.startswith("known.json: error: there is no such baseline; `--write-baseline` makes it\n")
+    assert err.startswith("known.json: error: there is no such baseline; `--write-baseline` makes it (`baseline` of ")
     monkeypatch.chdir("sub")
     assert lint("--write-baseline", "-q") == (0, "", "")
     assert Path("../known.json").exists()
@@ -198,19 +198,17 @@ def test_standard_input_has_the_baseline_of_its_name(lint, monkeypatch):  # noqa
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (b"", "known.json:1:1: error: is not JSON: Expecting value"),
         (b'{"version": 1,\n', "known.json:2:1: error: is not JSON: "),
         (b"\xff", "known.json: error: is not UTF-8"),
         (b"[]", 'known.json: error: is no baseline: it needs a "version" and "findings"'),
         (b'{"version": 1}', "known.json: error: is no baseline"),
         (b'{"version": "1", "findings": {}}', "known.json: error: is no baseline"),
-        (b'{"version": 2, "findings": {}}', "known.json: error: has the format 2, and this program knows 1"),
         (b'{"version": 1, "findings": {"a.py": 3}}', 'known.json: error: "a.py" needs a list of objects'),
         (b'{"version": 1, "findings": {"a.py": [{"code": "TPL102"}]}}', '"a.py" needs a list of objects'),
-        (
-            b'{"version": 1, "findings": {"a.py": [{"code": "T", "fingerprint": "f", "confidence": "no"}]}}',
-            'known.json: error: "a.py": `no` is not `proven` or `likely`',
-        ),
+        (b'{"version": 2, "findings": {"a.py": ["another form"]}}', "known.json: error: has the format 2"),
+        (b'{"version": 2, "findings": [{"code": "A", "fingerprint": "f"}]}', "known.json: error: has the format 2"),
+        (b'<<<<<<< HEAD\n{\n=======\n{"version": 1, "findings": {}}', "known.json:1:1: error: is not JSON"),
+        (b'{"name": "other", "version": 2, "findings": {}}', "known.json: error: has the format 2"),
         (b"[" * 100_000, "known.json: error: is not JSON that can be read"),
         (b'{"version": ' + b"1" * 5_000 + b"}", "known.json: error: is not JSON that can be read"),
     ],
@@ -223,7 +221,53 @@ def test_a_broken_file_is_one_line(lint, text, told):  # noqa: F811
         assert (status, out) == (2, "")
         assert told in err
         assert len(err.splitlines()) == 1
+        assert ("it is not overwritten: delete it" in err) is bool(options)
     assert Path("known.json").read_bytes() == text
+
+
+ENTRY = '{"code": "TPL102", "fingerprint": "f"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "known.json:1:1: {}: is not JSON: Expecting value"),
+        ('{"version": 99, "findings": {}}', "known.json: {}: has the format 99, and this program knows 1"),
+        (f'{{"version": 99, "made-by": "x", "findings": {{"a.py": [{ENTRY}]}}}}', "known.json: {}: has the format 99"),
+        (f'{{\n  "version": 1,\n  "findings": {{\n    "a.py": [\n      {ENTRY}', "known.json:5:45: {}: is not JSON"),
+        (
+            '{\n  "version": 1,\n  "findings": {\n    "a.py": [\n<<<<<<< HEAD\n=======\n'
+            f"      {ENTRY}\n>>>>>>> other\n    ]\n  }}\n}}\n",
+            "known.json:5:1: {}: is not JSON",
+        ),
+        (
+            f'{{"version": 1, "findings": {{"a.py": [{ENTRY[:-1]}, "confidence": "no"}}]}}}}',
+            'known.json: {}: "a.py": `no` is not `proven` or `likely`',
+        ),
+    ],
+)
+def test_what_was_a_baseline_is_written_anew(lint, text, told):  # noqa: F811
+    write("a.py", "x = slow\n")
+    write("known.json", text)
+    status, out, err = lint("--baseline", "known.json")
+    assert (status, out, len(err.splitlines())) == (2, "", 1)
+    assert err.startswith(told.format("error"))
+    assert err.endswith("; `--write-baseline` writes it anew\n")
+    status, out, err = lint("--baseline", "known.json", "--write-baseline")
+    assert (status, out) == (0, "")
+    assert err.startswith(told.format("warning"))
+    assert err.endswith(": only what this run finds is in it now\nWrote 1 finding to known.json.\n")
+    assert places(lint, "--baseline", "known.json") == []
+
+
+def test_an_error_names_the_configuration_that_names_the_baseline(lint):  # noqa: F811
+    write("base.toml", "baseline = 'no.json'\n")
+    write("torchperf-lint.toml", "extend = 'base.toml'\n")
+    write("a.py", "slow\n")
+    told = "no.json: error: there is no such baseline; `--write-baseline` makes it"
+    assert lint() == (2, "", f"{told} (`baseline` of base.toml)\n")
+    for options in (["--baseline", "no.json"], ["--config", "baseline = 'no.json'"]):
+        assert lint(*options) == (2, "", f"{told}\n")
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,8 @@ def test_a_file_is_based_on_another(lint, tmp_path: Path) -> None:  # noqa: F811
 
 def test_a_base_that_cannot_be_read_is_one_line(lint) -> None:  # noqa: F811
     write("torchperf-lint.toml", 'extend = "other.toml"')
-    assert lint()[2].endswith("other.toml: error: cannot be read: No such file or directory\n")
+    told = "other.toml: error: cannot be read: No such file or directory"
+    assert lint()[2].endswith(f"{told} (`extend` of {Path.cwd()}/torchperf-lint.toml)\n")
     write("other.toml", 'extend = "torchperf-lint.toml"')
     assert lint()[2].endswith("is based on this file itself\n")
     write("other.toml", 'extend = "pyproject.toml"')

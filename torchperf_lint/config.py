@@ -68,6 +68,7 @@ class Settings(NamedTuple):
     min_severity: Severity = Severity.NOTE
     fail_on: Severity = Severity.NOTE
     baseline: str | None = None  # absolute, or as the command line names it
+    baseline_source: str | None = None  # the file that names it; None: the command line does
     check_with: str | None = None  # a command line
     nested: Nested | None = None
 
@@ -323,13 +324,18 @@ def _settings(path: str, table: dict[str, Any], is_own: bool, inner: tuple[str, 
     source = os.path.abspath(path)
     folder = os.path.dirname(source)
     if "baseline" in values:
-        values["baseline"] = os.path.join(folder, values["baseline"])
+        values |= {"baseline": os.path.join(folder, values["baseline"]), "baseline_source": source}
     if "extend" not in values:
         return Settings(root=folder, source=source, **values)
     values["extend"] = base = os.path.join(folder, values["extend"])
     if os.path.realpath(base) in {os.path.realpath(each) for each in (*inner, source)}:
         raise BadConfig(path, f"`extend`: {base} is based on this file itself")
-    return _based(_settings(base, *_table_named(base), (*inner, source)), values)._replace(root=folder, source=source)
+    try:
+        named = _table_named(base)
+    except BadConfig as error:
+        _, row, column, reason = error.failure
+        raise BadConfig(base, f"{reason} (`extend` of {path})", row, column) from None
+    return _based(_settings(base, *named, (*inner, source)), values)._replace(root=folder, source=source)
 
 
 def _based(base: Settings, values: dict[str, Any]) -> Settings:

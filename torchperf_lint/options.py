@@ -430,7 +430,8 @@ def settings_for(options: argparse.Namespace) -> Settings:
 
 def _with_options(settings: Settings, options: argparse.Namespace) -> Settings:
     for text in options.pairs:
-        settings = settings._replace(**pair(text))
+        values = pair(text)
+        settings = settings._replace(**values, **({"baseline_source": None} if "baseline" in values else {}))
     given = (
         None if options.select is None else checked_selectors(options.select),
         checked_selectors(options.ignore),
@@ -439,6 +440,8 @@ def _with_options(settings: Settings, options: argparse.Namespace) -> Settings:
     replaced = {name: getattr(options, name) for name in OF_FIELDS if getattr(options, name) is not None}
     if options.no_baseline:
         replaced["baseline"] = None
+    if "baseline" in replaced:
+        replaced["baseline_source"] = None
     if options.force_exclude:
         replaced["force_exclude"] = True
     if options.fixable is not None:

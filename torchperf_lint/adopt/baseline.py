@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.engine.findings import BadConfidence, Confidence, Failure, checked_confidence
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
 VERSION = 1
 """Of the format; another way to make fingerprints needs another version."""
 
+_MARKER = r"(?:[<|=>]{7}[^\n]*\n\s*)?"
+_LIKE_OURS = re.compile(
+    rf"""\s*{_MARKER}\{{\s*{_MARKER}"version"\s*:\s*\d+\s*,[^{{}}]{{0,300}}?"findings"\s*:\s*\{{"""
+)
+_ENTRY = re.compile(r"""\{\s*"code"\s*:\s*"[^"]+",\s*"fingerprint"\s*:""")
+_NO_ENTRY = re.compile(r"""[\s{}]*""")
+
 
 class BadBaseline(ValueError):
     """The baseline cannot be read or written; `failure` is one line for the user."""
@@ -30,6 +38,11 @@ class BadBaseline(ValueError):
     def __init__(self, path: str, reason: str, row: int | None = None, column: int | None = None) -> None:
         super().__init__(reason)
         self.failure = Failure(path, row, column, reason)
+
+    def named_in(self, source: str) -> BadBaseline:
+        """The same error, which tells where the baseline is named as well."""
+        path, row, column, reason = self.failure
+        return BadBaseline(path, f"{reason} (`baseline` of {source})", row, column)
 
 
 class Known(NamedTuple):
@@ -65,8 +78,12 @@ class Stale(NamedTuple):
 class Baseline:
     """The known findings by file. A file is named relative to the baseline's folder, with slashes."""
 
-    def __init__(self, path: str, files: dict[str, tuple[Known, ...]] | None = None) -> None:
+    def __init__(
+        self, path: str, files: dict[str, tuple[Known, ...]] | None = None, lost: Failure | None = None
+    ) -> None:
+        """`lost` says why nothing is known of what the file holds, where it is to be written anew."""
         self.path = path
+        self.lost = lost
         self._folder = os.path.dirname(os.path.realpath(path))
         self._files = files or {}
 
@@ -138,9 +155,13 @@ class Baseline:
             yield each, Known(each.code, fingerprints.of(each, name), each.confidence)
 
 
-def read(path: str, *, may_be_absent: bool = False) -> Baseline:
-    """The baseline in a file; raise BadBaseline where there is none or it cannot be understood."""
-    if may_be_absent and not os.path.exists(path):
+def read(path: str, *, writes: bool = False) -> Baseline:
+    """The baseline in a file; raise BadBaseline where there is none or it cannot be understood.
+
+    With `writes`, it need not be there yet, and where it looks like one of ours it need not be understood: nothing is
+    known then.
+    """
+    if writes and not os.path.exists(path):
         try:
             prepare_output(path)
         except (OSError, ValueError) as error:
@@ -148,26 +169,49 @@ def read(path: str, *, may_be_absent: bool = False) -> Baseline:
         return Baseline(path)
     try:
         with open(path, "rb") as file:
-            text = file.read().decode()
+            data = file.read()
     except FileNotFoundError:
         raise BadBaseline(path, "there is no such baseline; `--write-baseline` makes it") from None
-    except UnicodeDecodeError:
-        raise BadBaseline(path, "is not UTF-8") from None
     except (OSError, ValueError) as error:
         raise BadBaseline(path, f"cannot be read: {_reason(error)}") from None
     try:
-        document = json.loads(text)
+        return Baseline(path, _files_of(path, _document(path, data)))
+    except BadBaseline as error:
+        _, row, column, reason = error.failure
+        if not _is_like_ours(data):
+            advice = "; it is not overwritten: delete it, or name another file" if writes else ""
+            raise BadBaseline(path, f"{reason}{advice}", row, column) from None
+        if writes:
+            return Baseline(path, lost=error.failure)
+        raise BadBaseline(path, f"{reason}; `--write-baseline` writes it anew", row, column) from None
+
+
+def _is_like_ours(data: bytes) -> bool:
+    """Whether this is nothing, or has been a baseline: of another version, or damaged, as by a merge."""
+    text = data.decode(errors="replace")
+    if not text.strip():
+        return True
+    head = _LIKE_OURS.match(text)
+    if head is None:
+        return False
+    return _ENTRY.search(text, head.end()) is not None or _NO_ENTRY.fullmatch(text, head.end()) is not None
+
+
+def _document(path: str, data: bytes) -> Any:
+    try:
+        return json.loads(data.decode())
+    except UnicodeDecodeError:
+        raise BadBaseline(path, "is not UTF-8") from None
     except json.JSONDecodeError as error:
         raise BadBaseline(path, f"is not JSON: {error.msg}", error.lineno, error.colno) from None
     except (RecursionError, ValueError):
         raise BadBaseline(path, "is not JSON that can be read") from None
-    return Baseline(path, _files_of(path, document))
 
 
 def _files_of(path: str, document: Any) -> dict[str, tuple[Known, ...]]:
     match document:
         case {"version": int(version)} if version != VERSION:
-            raise BadBaseline(path, f"has the format {version}, and this program knows {VERSION}: `--write-baseline`")
+            raise BadBaseline(path, f"has the format {version}, and this program knows {VERSION}")
         case {"version": int(), "findings": dict(findings)}:
             return {name: _entries_of(path, name, entries) for name, entries in findings.items()}
     raise BadBaseline(path, 'is no baseline: it needs a "version" and "findings"')

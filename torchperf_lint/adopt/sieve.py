@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchperf_lint.config import Settings
-    from torchperf_lint.engine.findings import Diagnostic
+    from torchperf_lint.engine.findings import Diagnostic, Failure
     from torchperf_lint.engine.jobs import Result
 
 
@@ -63,6 +63,11 @@ class Sieve:
         gone = [] if self.baseline is None else self.baseline.of_gone_files()
         return Sifted(kept, known, (*stale, *gone))
 
+    @property
+    def lost(self) -> Failure | None:
+        """Why the baseline could not be read, if it is to be written anew."""
+        return None if self.baseline is None else self.baseline.lost
+
     def told_of(self, stale: Sequence[Stale]) -> str:
         """One line about entries of the baseline that match nothing any more; empty where there are none."""
         return told_of(stale, self.baseline.path, printable) if self.baseline is not None and stale else ""
@@ -97,5 +102,9 @@ def sieve_for(settings: Settings, changed_since: str | None, folder: str, *, wri
         raise BadBaseline("torchperf-lint", "--write-baseline needs --baseline FILE, or the setting `baseline`")
     changes = None if changed_since is None else changes_since(changed_since, folder)
     path = settings.baseline and (below(settings.baseline, os.curdir) or settings.baseline)
-    baseline = None if path is None else read(path, may_be_absent=writes)
+    try:
+        baseline = None if path is None else read(path, writes=writes)
+    except BadBaseline as error:
+        source = settings.baseline_source
+        raise error if source is None else error.named_in(below(source, os.curdir) or source) from None
     return Sieve(settings, baseline, changes)
