@@ -214,6 +214,24 @@ def test_what_lies_in_a_submodule_is_compared_there(repository, tmp_path):
     assert not Path("outer/sub/.torchperf_lint_cache").exists(), "it is a part of the project that is linted"
 
 
+def test_each_of_several_repositories_is_compared(lint, monkeypatch, tmp_path):  # noqa: F811
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    for name in ("one", "two"):
+        write(f"{name}/a.py", "slow\n")
+        begun(name)
+        committed(name)
+    write("one/a.py", "slow\nslow()\n")
+    write("two/b.py", "slow\n")
+    assert places(lint, "--changed-since", "HEAD", "one", "two/a.py", "two/b.py") == ["one/a.py:2", "two/b.py:1"]
+    assert lint("--changed-since", "HEAD", "--show-files", "one", "two") == (0, "one/a.py\ntwo/b.py\n", "")
+    git("tag", "only", where="one")
+    told = f"torchperf-lint: error: git knows no commit `only` in {tmp_path}/two\n"
+    assert lint("--changed-since", "only", "one", "two") == (2, "", told)
+    write("c.py", "slow\n")
+    _, _, err = lint("--changed-since", "HEAD", "one", "c.py")
+    assert err.startswith(f"torchperf-lint: error: git finds no repository around {tmp_path}: ")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -264,7 +264,7 @@ class _Run:
         if self._settings.baseline is None and self._settings.min_severity is Severity.NOTE:
             return self._judged(action, unsafe)
         try:
-            sieve = sieve_for(self._settings, None, os.curdir)
+            sieve = sieve_for(self._settings)
         except BadBaseline as error:
             raise ValueError(str(error.failure)) from None
         found = self._judged(Action.CHECK, unsafe)

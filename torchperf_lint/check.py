@@ -84,7 +84,8 @@ def _sifted(options: argparse.Namespace, settings: Settings) -> int:
     from torchperf_lint.adopt.sieve import sieve_for
 
     try:
-        sieve = sieve_for(settings, options.changed_since, common_folder(options), writes=options.write_baseline)
+        place = common_folder(options)
+        sieve = sieve_for(settings, options.changed_since, place, options.paths, writes=options.write_baseline)
         return _run(options, settings, sieve)
     except BadBaseline as error:
         return complain(str(error.failure))

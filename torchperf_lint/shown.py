@@ -55,7 +55,8 @@ def _checked(options: argparse.Namespace, settings: Settings) -> Changes | None:
     """What has changed, where the options ask for that; raise BadBaseline or NoChanges as the run would."""
     if not sifts(options, settings):
         return None
-    return sieve_for(settings, options.changed_since, common_folder(options), writes=options.write_baseline).changes
+    place = common_folder(options)
+    return sieve_for(settings, options.changed_since, place, options.paths, writes=options.write_baseline).changes
 
 
 def _put(lines: Sequence[str], path: str | None) -> int:

@@ -35,6 +35,10 @@ class NoChanges(ValueError):
     """git cannot say what has changed; the message is one line for the user."""
 
 
+class _NoRepository(NoChanges):
+    """There is no repository around a folder."""
+
+
 class Changes(NamedTuple):
     """What differs from a commit: spans of rows by file, and the files that git tracks. Paths are from the top."""
 
@@ -73,19 +77,52 @@ class Changes(NamedTuple):
         return any("/".join(parts[:end]) in self.tracked for end in range(1, len(parts)))
 
 
-def changes_since(commit: str, folder: str) -> Changes:
+def changes_since(commit: str, folder: str, paths: Iterable[str] = ()) -> Changes:
     """What differs on disk from where HEAD left `commit`, in the repository around a folder or file.
 
+    Where there is none, the folder may be around the repositories of the `paths`: then it is what differs in these.
     Without a common commit, as in a shallow clone, it is what differs from `commit` itself. Raise NoChanges where there
     is no git, no repository or no such commit.
     """
+    try:
+        return _changes_in(_top_around(folder), commit)
+    except _NoRepository:
+        folders = dict.fromkeys(map(_folder_of, paths))
+        if len(folders) < 2:
+            raise
+    tops = dict.fromkeys(map(_top_around, folders))
+    found = [_changes_in(top, commit, f" in {top}") for top in tops]
+    around = os.path.realpath(folder)
+    rows: dict[str, tuple[tuple[int, int], ...]] = {}
+    tracked: set[str] = set()
+    for each in found:
+        inside = os.path.relpath(each.top, around).replace(os.sep, "/")
+        rows |= {f"{inside}/{name}": spans for name, spans in each.rows.items()}
+        tracked.update(f"{inside}/{name}" for name in each.tracked)
+    return Changes(around, rows, frozenset(tracked))
+
+
+def _folder_of(path: str) -> str:
+    folder = os.path.abspath(path)
     while not os.path.isdir(folder):
-        folder = os.path.dirname(folder) or os.curdir
-    shown = _told(["rev-parse", "--show-toplevel"], folder, f"git finds no repository around {folder}")
-    top = os.fsdecode(shown.rstrip(b"\n"))
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def _top_around(path: str) -> str:
+    """The top of the repository around a folder or file."""
+    folder = _folder_of(path)
+    done = _git(["rev-parse", "--show-toplevel"], folder)
+    if done.returncode:
+        raise _NoRepository(f"git finds no repository around {folder}: {_said(done)}")
+    return os.fsdecode(done.stdout.rstrip(b"\n"))
+
+
+def _changes_in(top: str, commit: str, where: str = "") -> Changes:
+    """What differs in one repository; `where` is told of a commit that it does not have."""
     known = None if commit.startswith("-") else _git(["rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"], top)
     if known is None or known.returncode:
-        raise NoChanges(f"git knows no commit `{commit}`")
+        raise NoChanges(f"git knows no commit `{commit}`{where}")
     since = os.fsdecode(known.stdout.strip())
     base = _git(["merge-base", since, "HEAD"], top)
     if not base.returncode:
@@ -100,10 +137,13 @@ def _told(arguments: Sequence[str], folder: str, otherwise: str) -> bytes:
     """The output of git; raise NoChanges with what it says where it fails."""
     done = _git(arguments, folder)
     if done.returncode:
-        said = os.fsdecode(done.stderr).strip().splitlines()
-        reason = said[-1].removeprefix("fatal: ") if said else f"exit status {done.returncode}"
-        raise NoChanges(f"{otherwise}: {reason}")
+        raise NoChanges(f"{otherwise}: {_said(done)}")
     return done.stdout
+
+
+def _said(done: subprocess.CompletedProcess[bytes]) -> str:
+    said = os.fsdecode(done.stderr).strip().splitlines()
+    return said[-1].removeprefix("fatal: ") if said else f"exit status {done.returncode}"
 
 
 def _git(arguments: Sequence[str], folder: str) -> subprocess.CompletedProcess[bytes]:

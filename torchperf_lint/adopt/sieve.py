@@ -96,11 +96,18 @@ class Sieve:
         return self.changes is None or self.changes.concern(diagnostic, data)
 
 
-def sieve_for(settings: Settings, changed_since: str | None, folder: str, *, writes: bool = False) -> Sieve:
-    """The sieve of a run; raise BadBaseline or NoChanges. With `writes`, the baseline need not be there yet."""
+def sieve_for(
+    settings: Settings,
+    changed_since: str | None = None,
+    folder: str = os.curdir,
+    paths: Sequence[str] = (),
+    *,
+    writes: bool = False,
+) -> Sieve:
+    """The sieve of a run on the paths in a folder; raise BadBaseline or NoChanges. `writes` is as for `read`."""
     if writes and settings.baseline is None:
         raise BadBaseline("torchperf-lint", "--write-baseline needs --baseline FILE, or the setting `baseline`")
-    changes = None if changed_since is None else changes_since(changed_since, folder)
+    changes = None if changed_since is None else changes_since(changed_since, folder, paths)
     path = settings.baseline and (below(settings.baseline, os.curdir) or settings.baseline)
     try:
         baseline = None if path is None else read(path, writes=writes)

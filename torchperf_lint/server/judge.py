@@ -106,7 +106,7 @@ class Judge:
         subject = self._subject(text, settings)
         if subject is None:
             return FileReport()
-        sieve, report = sieve_for(settings, None, os.curdir), self._whole(subject)
+        sieve, report = sieve_for(settings), self._whole(subject)
         return report if sieve.is_open else _sifted(subject, report, sieve)
 
     def _whole(self, subject: Subject) -> FileReport:
@@ -141,7 +141,7 @@ class Judge:
         subject = self._subject(text, settings)
         if subject is None:
             return text.data
-        sieve = sieve_for(settings, None, os.curdir)
+        sieve = sieve_for(settings)
         spared: frozenset[tuple[str, int]] = frozenset()
         if not sieve.is_open:  # what does not count is not fixed
             whole = self._whole(subject)
