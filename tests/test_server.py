@@ -253,6 +253,21 @@ async def test_options_of_the_editor(editor):
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("can", [False, True])
+async def test_only_a_client_that_can_be_asked_is_asked_for_options(editor, can):
+    asked = []
+    editor.client.get_configuration = lambda **item: asked.append(item) or {"ignore": ["TPL2"]}
+    await editor.start(options={}, workspace=types.WorkspaceClientCapabilities(configuration=can))
+    await editor.open("transfer.py", HELPER)
+    await editor.until("transfer.py", ["TPL203"])
+    editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(None))
+    await editor.until("transfer.py", [] if can else ["TPL203"])
+    editor.change("transfer.py", "")
+    await editor.until("transfer.py", [])
+    assert len(asked) == can
+
+
+@pytest.mark.asyncio
 async def test_configuration_that_cannot_be_read_is_told_once(editor):
     (editor.folder / "pyproject.toml").write_text("[tool.torchperf-lint]\nselected = []\n", encoding="utf-8")
     await editor.start()

@@ -130,7 +130,7 @@ class _Service:
         """Read the editor's options, and ask to be told of files that change."""
         workspace = self._server.client_capabilities.workspace
         self._take(self._given)
-        if self._given is None and workspace is not None and workspace.configuration:
+        if self._given is None:
             await self._ask_for_options()
         watching = None if workspace is None else workspace.did_change_watched_files
         if watching is not None and watching.dynamic_registration:
@@ -157,6 +157,10 @@ class _Service:
         await self._documents.changed_on_disk(path for path in paths if path is not None)
 
     async def _ask_for_options(self) -> None:
+        """Ask a client that can be asked; of others the options stay as they are."""
+        workspace = self._server.client_capabilities.workspace
+        if workspace is None or not workspace.configuration:
+            return
         item = types.ConfigurationItem(section=SECTION)
         answer = await self._server.workspace_configuration_async(types.ConfigurationParams([item]))
         self._take(_plain(answer[0]) if answer else None)
