@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import torchperf_lint
+from linting import ROOT
 from torchperf_lint import fix, lint
 from torchperf_lint.cli import main
 from training_loop import LOOP
@@ -143,27 +147,49 @@ def test_severities_of_the_configuration_hold(project):
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "told"),
     [
-        {"select": ["TPL999"]},
-        {"min_confidence": "certain"},
-        {"target_torch": "two"},
-        {"exclude": ["!"]},
-        {"config": "none.toml"},
-        {"min_severity": "fatal"},
-        {"baseline": "none.json"},
-        {"baseline": "none.json", "no_baseline": True},
+        ({"select": ["TPL999"]}, "`select`: no rule matches the selector `TPL999`"),
+        ({"ignore": ["TPL999"]}, "`ignore`: no rule matches"),
+        ({"min_confidence": "x"}, "`min_confidence`: `x` is not `proven` or `likely`"),
+        ({"target_torch": "x"}, "`target_torch`: `x` is not a version"),
+        ({"exclude": ["!"]}, "`exclude`: `!` is not a glob"),
+        ({"config": "none.toml"}, "none.toml: error: cannot be read"),
+        ({"min_severity": "x"}, "`min_severity`: `x` is not `error`"),
+        ({"baseline": "none.json"}, "none.json: error: there is no such baseline"),
+        ({"baseline": "none.json", "no_baseline": True}, "`no_baseline` cannot stand beside `baseline`"),
+        ({"jobs": 0}, "`jobs`: 0 is not a number of processes"),
+        ({"jobs": -3}, "`jobs`: -3 is not a number of processes"),
     ],
     ids=str,
 )
-def test_a_mistaken_option_is_a_value_error(wrong):
-    with pytest.raises(ValueError, match=r"\S"):
-        lint(sources=LOOP, **wrong)
+def test_a_mistaken_option_is_a_value_error(wrong, told):
+    for call in (lint, fix):
+        with pytest.raises(ValueError, match=f"^{re.escape(told)}"):
+            call(sources=LOOP, **wrong)
 
 
-def test_one_string_is_no_list_of_selectors():
-    with pytest.raises(TypeError, match="`select` is a list"):
-        lint(sources=LOOP, select="TPL101")
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"select": "TPL101"}, "`select` is a list of strings, not one string"),
+        ({"ignore": ["TPL1", 3]}, "`ignore` is a list of strings, and 3 is none"),
+        ({"extend_exclude": 3}, "`extend_exclude` is a list of strings, not 3"),
+        ({"target_torch": 2.6}, "`target_torch` is a string, not 2.6"),
+        ({"min_severity": ["error"]}, "`min_severity` is a string, not ['error']"),
+        ({"baseline": 3}, "`baseline` is a path, not 3"),
+        ({"config": b"a.toml"}, "`config` is a path, not b'a.toml'"),
+        ({"paths": [3]}, "`paths` is a path, not 3"),
+        ({"paths": 3}, "`paths` is a path or a list of paths, not 3"),
+        ({"jobs": "2"}, "`jobs` is a number of processes, not '2'"),
+        ({"jobs": True}, "`jobs` is a number of processes, not True"),
+    ],
+    ids=str,
+)
+def test_an_option_of_a_wrong_type_is_a_type_error(wrong, told):
+    for call in (lint, fix):
+        with pytest.raises(TypeError, match=f"^{re.escape(told)}$"):
+            call(**{"paths": ["none"], **wrong})
 
 
 def test_sources_cannot_be_written():
@@ -182,6 +208,78 @@ def test_what_cannot_be_checked_is_a_problem_and_no_error(project):
     with pytest.raises(ValueError, match="null character"):
         lint(sources={"a\0.py": "x = 1"}, isolated=True)
     assert [each.problem.path for each in fix(sources={"b.py": "def (", "c.py": ""}) if each.problem] == ["b.py"]
+
+
+@pytest.mark.parametrize(
+    "text", ["def (\n", "x = '\ud800'", "\r\ndef (\r\n", b"x = '\xff'", "# coding: no\n"], ids=repr
+)
+def test_fix_gives_back_the_text_that_cannot_be_checked(project, text):
+    wanted = text if isinstance(text, str) else "x = '\udcff'"
+    for sources in (text, {"broken.py": text}, {"broken.py": text, "transfer.py": HELPER}):
+        (fixed,) = (each for each in fix(sources=sources, isolated=True, cache=False) if each.problem)
+        assert fixed.before == fixed.after == wanted
+        assert fixed.applied == fixed.remaining == ()
+    data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+    (project / "broken.py").write_bytes(data)
+    for options in ({}, {"write": True}, {"min_severity": "error"}):
+        (fixed,) = fix(["broken.py"], isolated=True, cache=False, **options)
+        assert fixed.before == fixed.after
+        assert fixed.after.encode(errors="surrogateescape") == data
+        assert (project / "broken.py").read_bytes() == data
+
+
+def test_fix_has_no_text_of_what_cannot_be_read(project):
+    os.mkfifo(project / "pipe.py")
+    for fixed in fix(["gone.py", "pipe.py"], isolated=True, cache=False):
+        assert fixed.problem is not None
+        assert (fixed.before, fixed.after) == (None, None)
+
+
+def test_a_problem_of_a_notebook_has_its_cell(project):
+    cells = [{"cell_type": "code", "source": each} for each in ("x = 1", "y = 2\nz = (\n")]
+    text = json.dumps({"cells": cells})
+    (problem,) = lint(sources={"n.ipynb": text}, isolated=True, cache=False).problems
+    assert (problem.path, problem.cell, problem.row, problem.column) == ("n.ipynb", 2, 2, 5)
+    (fixed,) = fix(sources={"n.ipynb": text}, isolated=True, cache=False)
+    assert fixed.problem == problem
+    assert fixed.before == fixed.after == text
+    (whole,) = lint(sources={"n.ipynb": "{"}, isolated=True, cache=False).problems
+    assert (whole.cell, whole.row) == (None, None)
+
+
+TYPED = """\
+from torchperf_lint import Edit, Evidence, Finding, Findings, Fix, Fixed, Position, Problem, fix, lint
+
+found: Findings = lint(["src"])
+first: Finding = found[0]
+start: Position = first.start
+steps: tuple[Evidence, ...] = first.evidence
+repair: Fix | None = first.fix
+edits: tuple[Edit, ...] = () if repair is None else repair.edits
+problem: Problem = found.problems[0]
+changed: tuple[Fixed, ...] = fix(["src"])
+"""
+
+
+@pytest.mark.slow
+def test_type_checkers_know_the_names_and_no_others(tmp_path, monkeypatch):
+    api = pytest.importorskip("mypy.api")
+    monkeypatch.setenv("MYPYPATH", str(ROOT))
+    code = tmp_path / "uses.py"
+    code.write_text(TYPED, encoding="utf-8")
+    (tmp_path / "mypy.ini").write_text("[mypy]\nfollow_imports = silent\n", encoding="utf-8")
+    asked = ["--strict", f"--config-file={tmp_path / 'mypy.ini'}", f"--cache-dir={tmp_path / 'cache'}", str(code)]
+    told, failed, status = api.run(asked)
+    assert (status, failed) == (0, ""), told
+    code.write_text("from torchperf_lint import Bogus\n", encoding="utf-8")
+    told, _, status = api.run(asked)
+    assert status == 1
+    assert 'has no attribute "Bogus"' in told
+
+
+def test_all_names_are_listed():
+    assert {*dir(torchperf_lint)} >= {*torchperf_lint.__all__, "__doc__", "__name__"}
+    assert all(f"`{name}" in (ROOT / "docs" / "library.md").read_text() for name in torchperf_lint.__all__[:8])
 
 
 def test_importing_the_package_loads_nothing():

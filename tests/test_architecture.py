@@ -93,7 +93,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "knowledge.versions",
         "report",
     ),
-    "shown": ("adopt.changed", "check", "config", "config_keys", "engine.files", "options", "report"),
+    "shown": ("adopt", "check", "config", "config_keys", "engine.files", "options", "report"),
     "config": (
         "config_keys",
         "engine.declare",
@@ -136,7 +136,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "server.command",
         "why.command",
     ),
-    "api": ("adopt", "check", "config", "config_keys", "engine", "knowledge.versions", "options", "syntax.source"),
+    "api": ("adopt", "api_options", "check", "config", "engine", "options", "syntax.source"),
+    "api_options": ("config_keys", "engine.findings", "knowledge.versions"),
     "plugin": ("engine.declare", "engine.findings", "model"),
     "check": (
         "adopt",

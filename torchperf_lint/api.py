@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.adopt.baseline import BadBaseline
 from torchperf_lint.adopt.sieve import sieve_for
+from torchperf_lint.api_options import options_of, path_of, paths_of, processes
 from torchperf_lint.check import repaired, spared_in
 from torchperf_lint.config import BadConfig
-from torchperf_lint.config_keys import checked_globs
 from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE, discover
-from torchperf_lint.engine.findings import CellPath, Severity, checked_confidence, checked_severity, file_of
+from torchperf_lint.engine.findings import CellPath, Severity, file_of
 from torchperf_lint.engine.jobs import Action, Job, failed
 from torchperf_lint.engine.notebooks import in_cells
 from torchperf_lint.engine.project import check_paths
 from torchperf_lint.engine.unsaved import run_with
-from torchperf_lint.knowledge.versions import parse_version
 from torchperf_lint.options import parsed, settings_for
 from torchperf_lint.syntax.source import Source, Unreadable
 
@@ -99,6 +98,7 @@ class Problem(NamedTuple):
     row: int | None
     column: int | None
     reason: str
+    cell: int | None = None  # as for a finding
 
 
 class Findings(tuple[Finding, ...]):  # noqa: SLOT001 - a tuple with a field of its own cannot have slots
@@ -111,12 +111,14 @@ class Fixed(NamedTuple):
     """A file that fixes change, or that has a problem.
 
     `applied` and `withdrawn` have a code and words for each fix; what is withdrawn is not in `after`.
-    `remaining` are the findings that are left, placed in `after`.
+    `remaining` are the findings that are left, placed in `after`. Where there is a problem and nothing was fixed,
+    `before` and `after` are the same text, or None for a file that cannot be read. Bytes that cannot be decoded are
+    in them as `errors="surrogateescape"` has them.
     """
 
     path: str
-    before: str
-    after: str
+    before: str | None
+    after: str | None
     applied: tuple[tuple[str, str], ...]
     withdrawn: tuple[tuple[str, str], ...]
     remaining: tuple[Finding, ...]
@@ -152,19 +154,20 @@ def lint(
     processes, which works only in a program with `if __name__ == "__main__"`; None starts as many as are worth it.
     With `cache`, what is learnt of the project is kept in `.torchperf_lint_cache` in its root. Files that cannot be
     checked are in the result's `problems`.
-    Raise ValueError for an unknown rule, a wrong version or glob, or a configuration or baseline that cannot be read.
+    Raise ValueError for an unknown rule, a wrong version, glob, level or number, or a configuration or baseline that
+    cannot be read, and TypeError for what is no list or no string; both name the option.
     """
-    options = _options(
+    options = options_of(
         lists={"select": select, "ignore": ignore, "extend_select": extend_select},
         globs={"exclude": exclude, "extend_exclude": extend_exclude},
         levels=(min_confidence, min_severity),
         targets=(target_torch, target_torchmetrics),
-        baseline=None if baseline is None else os.fspath(baseline),
+        baseline=path_of("baseline", baseline),
         no_baseline=no_baseline,
-        config=None if config is None else os.fspath(config),
+        config=path_of("config", config),
         isolated=isolated,
     )
-    run = _Run(_paths(paths), sources, options, cache, jobs)
+    run = _Run(paths_of(paths), sources, options, cache, processes(jobs))
     results = run.results(Action.CHECK)
     findings = Findings(each for result in results for each in _findings(result))
     findings.problems = tuple(each for each in map(_problem, results) if each is not None)
@@ -199,25 +202,24 @@ def fix(
     Nothing is written unless `write` is true, and then the files only: sources are strings, and stay with the caller.
     The other parameters, and the errors, are those of `lint`.
     """
-    options = _options(
+    options = options_of(
         lists={"select": select, "ignore": ignore, "extend_select": extend_select},
         globs={"exclude": exclude, "extend_exclude": extend_exclude},
         levels=(min_confidence, min_severity),
         targets=(target_torch, target_torchmetrics),
-        baseline=None if baseline is None else os.fspath(baseline),
+        baseline=path_of("baseline", baseline),
         no_baseline=no_baseline,
-        config=None if config is None else os.fspath(config),
+        config=path_of("config", config),
         isolated=isolated,
     )
-    run = _Run(_paths(paths), sources, options, cache, jobs)
+    run = _Run(paths_of(paths), sources, options, cache, processes(jobs))
     if write and sources is not None:
         raise ValueError("sources are strings, which cannot be written: call `fix` for the paths alone")
     results = run.results(Action.FIX if write else Action.TRY, unsafe)
     return tuple(
         Fixed(
             result.path,
-            _decoded(result.path, result.before),
-            _decoded(result.path, result.data),
+            *run.texts(result),
             tuple((each.code, each.message) for each in result.applied),
             tuple((each.code, each.reason) for each in result.withdrawn),
             tuple(_findings(result)),
@@ -236,9 +238,11 @@ class _Run:
     ) -> None:
         self._paths = paths
         self._alone = _bytes(sources) if isinstance(sources, str | bytes) else None
+        self._given: Mapping[str, str | bytes] = {ALONE: sources} if isinstance(sources, str | bytes) else {}
         self._texts: dict[str, bytes] = {}
         if isinstance(sources, Mapping):
-            self._texts = {os.fspath(path): _bytes(text) for path, text in sources.items()}
+            self._given = {os.fspath(path): text for path, text in sources.items()}
+            self._texts = {path: _bytes(text) for path, text in self._given.items()}
             if any("\0" in path for path in self._texts):
                 raise ValueError("the path of a source cannot have a null character")
         self._cache = CACHE_FOLDER if cache else None
@@ -252,6 +256,19 @@ class _Run:
             self._settings: Settings = settings_for(given)
         except BadConfig as error:
             raise ValueError(str(error.failure)) from None
+
+    def texts(self, result: Result) -> tuple[str | None, str | None]:
+        """A file's text before and after the fixes; None where the file cannot be read."""
+        if result.data != result.before:
+            return _decoded(result.path, result.before), _decoded(result.path, result.data)
+        given = self._given.get(result.path)
+        if isinstance(given, str):
+            return given, given
+        data = result.before or given
+        if not data and given is None:  # of a file that could not be checked, no bytes are kept
+            data = _content(result.path)
+        text = None if data is None else _decoded(result.path, data)
+        return text, text
 
     def results(self, action: Action, unsafe: bool = False) -> list[Result]:
         """The results of all files and sources, with the findings that count."""
@@ -338,39 +355,6 @@ class _Run:
         return (*own, *self._settings.extend_exclude)
 
 
-def _options(
-    *,
-    lists: Mapping[str, Iterable[str] | None],
-    globs: Mapping[str, Iterable[str] | None],
-    levels: tuple[str | None, str | None],
-    targets: tuple[str | None, str | None],
-    **plain: str | bool | None,
-) -> dict[str, Any]:
-    """The options that the command line's parser would make of these; `levels` are of confidence and severity."""
-    for name, given in (*lists.items(), *globs.items()):
-        if isinstance(given, str):  # whose letters would be taken for selectors
-            raise TypeError(f"`{name}` is a list of strings, not one string")
-    if plain["baseline"] is not None and plain["no_baseline"]:
-        raise ValueError("`no_baseline` cannot stand beside `baseline`")
-    confidence, severity = levels
-    torch, torchmetrics = targets
-    return {
-        **{name: None if given is None else list(given) for name, given in lists.items()},
-        **{name: None if given is None else list(checked_globs(given)) for name, given in globs.items()},
-        "min_confidence": None if confidence is None else checked_confidence(confidence),
-        "min_severity": None if severity is None else checked_severity(severity),
-        "target_torch": None if torch is None else parse_version(torch),
-        "target_torchmetrics": None if torchmetrics is None else parse_version(torchmetrics),
-        **plain,
-    }
-
-
-def _paths(paths: Path | Iterable[Path]) -> list[str]:
-    if isinstance(paths, str | os.PathLike):
-        paths = [paths]
-    return [os.fspath(path) for path in paths]
-
-
 def _bytes(text: str | bytes) -> bytes:
     if not isinstance(text, str):
         return bytes(text)
@@ -384,7 +368,18 @@ def _decoded(path: str, data: bytes) -> str:
     try:
         return Source(path, data).text
     except Unreadable:  # a file with a problem
-        return data.decode(errors="replace")
+        return data.decode(errors="surrogateescape")
+
+
+def _content(path: str) -> bytes | None:
+    """The bytes of a file; None where they cannot be read, as where it is no file."""
+    try:
+        if not os.path.isfile(path):
+            return None
+        with open(path, "rb") as file:
+            return file.read()
+    except (OSError, ValueError):
+        return None
 
 
 def _findings(result: Result) -> Sequence[Finding]:
@@ -432,4 +427,9 @@ def _fix(fix: EngineFix, source: Source) -> Fix:
 
 def _problem(result: Result) -> Problem | None:
     failure = result.report.failure
-    return None if failure is None else Problem(*failure)
+    if failure is None:
+        return None
+    if failure.in_cell is None:
+        return Problem(failure.path, failure.row, failure.column, failure.reason)
+    cell, row, column = failure.in_cell
+    return Problem(failure.path, row, column, failure.reason, cell)

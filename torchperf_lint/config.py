@@ -333,7 +333,7 @@ def _settings(path: str, table: dict[str, Any], is_own: bool, inner: tuple[str, 
     try:
         named = _table_named(base)
     except BadConfig as error:
-        _, row, column, reason = error.failure
+        _, row, column, reason, _ = error.failure
         raise BadConfig(base, f"{reason} (`extend` of {path})", row, column) from None
     return _based(_settings(base, *named, (*inner, source)), values)._replace(root=folder, source=source)
 

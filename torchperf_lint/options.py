@@ -431,7 +431,9 @@ def settings_for(options: argparse.Namespace) -> Settings:
 def _with_options(settings: Settings, options: argparse.Namespace) -> Settings:
     for text in options.pairs:
         values = pair(text)
-        settings = settings._replace(**values, **({"baseline_source": None} if "baseline" in values else {}))
+        if "baseline" in values:
+            values["baseline_source"] = None
+        settings = settings._replace(**values)
     given = (
         None if options.select is None else checked_selectors(options.select),
         checked_selectors(options.ignore),

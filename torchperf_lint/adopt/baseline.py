@@ -25,9 +25,7 @@ VERSION = 1
 """Of the format; another way to make fingerprints needs another version."""
 
 _MARKER = r"(?:[<|=>]{7}[^\n]*\n\s*)?"
-_LIKE_OURS = re.compile(
-    rf"""\s*{_MARKER}\{{\s*{_MARKER}"version"\s*:\s*\d+\s*,[^{{}}]{{0,300}}?"findings"\s*:\s*\{{"""
-)
+_LIKE_OURS = re.compile(rf"""\s*{_MARKER}\{{\s*{_MARKER}"version"\s*:\s*\d+\s*,[^{{}}]{{0,300}}?"findings"\s*:\s*\{{""")
 _ENTRY = re.compile(r"""\{\s*"code"\s*:\s*"[^"]+",\s*"fingerprint"\s*:""")
 _NO_ENTRY = re.compile(r"""[\s{}]*""")
 
@@ -41,7 +39,7 @@ class BadBaseline(ValueError):
 
     def named_in(self, source: str) -> BadBaseline:
         """The same error, which tells where the baseline is named as well."""
-        path, row, column, reason = self.failure
+        path, row, column, reason, _ = self.failure
         return BadBaseline(path, f"{reason} (`baseline` of {source})", row, column)
 
 
@@ -177,7 +175,7 @@ def read(path: str, *, writes: bool = False) -> Baseline:
     try:
         return Baseline(path, _files_of(path, _document(path, data)))
     except BadBaseline as error:
-        _, row, column, reason = error.failure
+        _, row, column, reason, _ = error.failure
         if not _is_like_ours(data):
             advice = "; it is not overwritten: delete it, or name another file" if writes else ""
             raise BadBaseline(path, f"{reason}{advice}", row, column) from None

@@ -332,6 +332,7 @@ class Failure(NamedTuple):
     row: int | None
     column: int | None
     reason: str
+    in_cell: tuple[int, int, int] | None = None  # the cell of a notebook, and row and column there; `reason` names them
 
     def __str__(self) -> str:
         place = self.path

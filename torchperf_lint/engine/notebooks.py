@@ -97,7 +97,8 @@ def _failure(notebook: Notebook) -> Failure | None:
         return None
     (place, reason), *others = notebook.spoilt
     more = f" (and {len(others)} more)" if others else ""
-    return Failure(notebook.path, None, None, f"cell {place.cell}, line {place.row}: {one_line(reason)}{more}")
+    told = f"cell {place.cell}, line {place.row}: {one_line(reason)}{more}"
+    return Failure(notebook.path, None, None, told, (place.cell, place.row, place.column))
 
 
 def _written(notebook: Notebook, program: bytes) -> bytes | None:
