@@ -304,6 +304,12 @@ VIEW_METHODS = frozenset(
 )
 """Tensor methods whose result shares the memory of the tensor, so that it is pinned if the tensor is."""
 
+LAY_OUT_BY_SIZES = frozenset(
+    "view reshape expand repeat tile broadcast_to narrow unflatten flatten permute transpose movedim unsqueeze "
+    "squeeze t".split()
+)
+"""Functions and methods that lay one tensor out: what else they are given are sizes and dimensions."""
+
 OF_MATRICES = frozenset("eye triu tril triu_indices tril_indices".split())
 """Functions and methods whose result has two dimensions or more."""
 

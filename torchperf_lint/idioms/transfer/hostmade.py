@@ -218,6 +218,8 @@ class _Tracer:
             return () if is_size else None
         if name in _LEAVES_TORCH or (name in ("to", "type", "type_as") and not self._only_casts(node)):
             return None
+        if name in torch_api.LAY_OUT_BY_SIZES:
+            return made
         rest = self._all(self._given(node))
         return None if rest is None else made + rest
 
@@ -248,6 +250,8 @@ class _Tracer:
         whole = first.elts if isinstance(first, (ast.List, ast.Tuple)) else [first]
         if not all(self.makers(each) or _is_neutral(self._value(each)) for each in whole):
             return None
+        if last_name(node.func) in torch_api.LAY_OUT_BY_SIZES:
+            return self.makers(first)
         return self._all(self._given(node))
 
     def _of_data(self, node: ast.Call, ref: str, first: ast.expr | None) -> _Makers | None:

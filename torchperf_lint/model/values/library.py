@@ -442,7 +442,8 @@ def _torch_function(ref: str, root: str, name: str, arguments: list[Value], keyw
         return container(given_back) if name in ("all_gather", "gather") else given_back
     if ref.startswith(torch_api.NOT_TENSOR_MODULES) or name[:1].isupper():
         return UNKNOWN
-    given = [as_data(value) for value in (*arguments, *keywords.values())]
+    is_laid = name in torch_api.LAY_OUT_BY_SIZES and bool(arguments)
+    given = [as_data(value) for value in (arguments[:1] if is_laid else (*arguments, *keywords.values()))]
     flat = [as_data(v.element) if v.kind is Kind.CONTAINER and v.element is not None else v for v in given]
     tensor = tensor_from([value for value in flat if value.holds_tensors or value.device.on_accelerator])
     if name in torch_api.JOINS:

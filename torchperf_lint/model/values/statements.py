@@ -19,6 +19,7 @@ from torchperf_lint.model.values import batches, bulk_moves, metrics, mutation, 
 from torchperf_lint.model.values.annotations import annotated, declared_names
 from torchperf_lint.model.values.binding import bind
 from torchperf_lint.model.values.tensors import element_of, is_python_data
+from torchperf_lint.model.values.trained_models import returned_loss
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ class Runner:
         if path in self.frame.backward.terms and value.kind is Kind.TENSOR and not _is_shown(value):
             return self._trained(value, source, "this is a part of what `.backward()` is called on")
         if path not in self.frame.backward.names:
-            return value
+            return returned_loss(self.inference, self.frame, path, source, value)
         if value.kind in (Kind.PYTREE, Kind.TENSOR):
             loss = value._replace(kind=Kind.TENSOR, scalar=True, dtype=value.dtype or "float")
             return loss if _is_shown(loss) else self._trained(loss, source)

@@ -204,7 +204,8 @@ def tensor_method(
         return Value() if conventions.COUNTS_OR_NAMES.search(name) else derived(base)._replace(ref=None)
     if name in torch_api.TAKE_SHAPES and base.device is Device.CPU:
         return tensor._replace(scalar=None, vector=None)
-    given = computed(name, tensor_from([base, *(a for a in arguments if a.holds_tensors)]), arguments, keywords)
+    others = [] if name in torch_api.LAY_OUT_BY_SIZES else [each for each in arguments if each.holds_tensors]
+    given = computed(name, tensor_from([base, *others]), arguments, keywords)
     return given._replace(sources=base.sources, origin=tensor.origin) if name in torch_api.VIEW_METHODS else given
 
 

@@ -5,16 +5,22 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.engine.findings import Unproven
+from torchperf_lint.engine.findings import Because, Unproven
+from torchperf_lint.model import bounds
+from torchperf_lint.model.callgraph import calling, hierarchy
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, container
 from torchperf_lint.model.syntax.backward import calls_sent_backward, names_sent_backward, terms_sent_backward
-from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.syntax.returned_losses import is_sent_backward, places_returned
 from torchperf_lint.model.values.tensors import is_of_host, is_python_data
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.domain.interfaces import ExpressionValues
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.domain.frames import Frame
+    from torchperf_lint.model.domain.interfaces import ExpressionValues, ValueQuestions
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.syntax.returned_losses import Place
 
+_SENT = "`.backward()` is called on what `{}` returns here, in a program for an accelerator"
 _RESULTS = (Kind.UNKNOWN, Kind.PYTREE, Kind.TENSOR)
 _OWNERS = (Kind.UNKNOWN, Kind.MODULE, Kind.INSTANCE)
 
@@ -38,13 +44,49 @@ def placed_by_training(
     row = None if path is None else _row_sent_backward(evaluator.frame.function, path)
     if row is None:
         return result
-    says = f"`.backward()` is called on what `{path}` returns here, in a program for an accelerator"
+    says = _SENT.format(path)
     kind = Kind.TENSOR if result.kind is Kind.TENSOR else Kind.PYTREE
     there = result._replace(kind=kind, device=Device.LIKELY, because=(Unproven(row, says),))
     parts = _parts_sent_backward(evaluator.frame.function, node)
     if True not in parts:
         return there
     return container(None, [(place, there if sent else UNKNOWN) for place, sent in enumerate(parts)], "tuple")
+
+
+def returned_loss(inference: ValueQuestions, frame: Frame, name: str | None, source: ast.expr, value: Value) -> Value:
+    """The value of a local name; one that is returned and that a caller sends backward lives where it is trained."""
+    is_computed = isinstance(source, (ast.BinOp, ast.UnaryOp, ast.Call))
+    is_open = value.kind in (Kind.TENSOR, Kind.PYTREE) or (value.kind is Kind.UNKNOWN and is_computed)
+    if not is_open or value.device is not Device.UNKNOWN or value.among or frame.is_call or inference.cpu_only:
+        return value
+    if isinstance(source, ast.Call) and last_name(source.func) in ("cpu", "to"):
+        return value
+    function, places = frame.function, places_returned(frame.function, name or "")
+    sent = inference.one_call_up(lambda: _sent_by_callers(inference, function, places)) if places else None
+    if not sent:
+        return value
+    return Value(Kind.TENSOR, Device.LIKELY, True, dtype=value.dtype or "float", because=sent)
+
+
+def _sent_by_callers(
+    inference: ValueQuestions, function: FunctionInfo, places: frozenset[Place]
+) -> tuple[Because, ...]:
+    possible = calling.possible_callers(inference, function)
+    if len(possible) > bounds.MOST_CALLERS or not any(_sends(each, places) for each in possible):
+        return ()
+    shown = inference.callers(function)
+    for record in shown or calling.likely_callers(inference, function):
+        if _sends(record, places) and not inference.home(record.function.index).cpu_only:
+            path = record.function.index.path
+            step = Because(record.call.lineno, _SENT.format(dotted(record.call.func) or function.name), path)
+            if shown:
+                return (step,)
+            return (step, Unproven(record.call.lineno, hierarchy.says(inference, record, function), path))
+    return ()
+
+
+def _sends(record: CallRecord, places: frozenset[Place]) -> bool:
+    return any(is_sent_backward(record, place) for place in places)
 
 
 def _parts_sent_backward(function: FunctionInfo, call: ast.Call) -> list[bool]:

@@ -10,6 +10,7 @@ from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.sync.ahead import read_ahead_or
 from torchperf_lint.idioms.sync.element_items import is_used_up, items_at_once
 from torchperf_lint.idioms.sync.element_loops import read_before_loop
+from torchperf_lint.idioms.sync.lists_of_steps import kept_by_steps
 from torchperf_lint.idioms.sync.reads import element_reads
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
@@ -58,6 +59,11 @@ def per_element_sync(model: Model) -> Iterator[Finding]:
             unit = f"element of `{model.brief(listed)}`" if held == value.element else "tensor in it"
             fields = {"read": model.brief(site.node), "unit": unit}
             yield Finding(site, (*held.because, *hot_path.because), NoFix.FORM, fields)
+    for site in model.calls(*_MAKERS):
+        kept = kept_by_steps(model, site, site.node.args[0].value) if site.node.args else None
+        if kept is not None and not model.value(site.node).device.on_accelerator:
+            fields = {"read": model.brief(site.node), "unit": f"tensor that is kept {kept.where}"}
+            yield Finding(site, kept.because, NoFix.FORM, fields, kept.minor)
 
 
 def _tensor_in(listed: Value) -> Value | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, NoFix, Safety, Severity, Unproven
 from torchperf_lint.idioms.caches import filled_once
+from torchperf_lint.idioms.sync.lists_of_steps import kept_by_steps
 from torchperf_lint.idioms.sync.numpywork import comes_from_numpy
 from torchperf_lint.idioms.transfer import pinned_copies, uploads
 from torchperf_lint.idioms.transfer.built_there import build_there
@@ -106,6 +107,17 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
             "where": call.hot_path.where,
         }
         yield Finding(call.site, (*call.because, *call.hot_path.because), NoFix.FORM, fields)
+    for site in model.calls(*FACTORIES):
+        kept = kept_by_steps(model, site, site.node.args[0].value) if site.node.args else None
+        if kept is not None and model.on_device(site.node) is not None:
+            fields = {
+                "call": model.brief(site.node),
+                "takes": "packs tensors of the device on the CPU",
+                "copies": "copies them",
+                "waits": " and waits",
+                "where": f"once per tensor that is kept {kept.where}",
+            }
+            yield Finding(site, kept.because, NoFix.SEVERAL_MAKERS, fields, kept.minor)
 
 
 def _sent(model: Model, packing: Packing) -> Fix | NoFix:
