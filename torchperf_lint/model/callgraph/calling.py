@@ -10,6 +10,7 @@ from torchperf_lint.knowledge import hooks
 from torchperf_lint.knowledge.common_names import TENSOR_METHODS
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import class_unions, constructors, hierarchy, registered
+from torchperf_lint.model.domain.accelerator_tests import is_for_host, parts_on_accelerator
 from torchperf_lint.model.domain.flows import Flow, Handing
 from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.domain.values import Kind
@@ -469,16 +470,15 @@ def _parameters_for(
 
 
 def _choices(inference: ValueQuestions, name: str, function: FunctionInfo) -> list[Value]:
-    """The values that assignments in the function bind a name to, where it is bound to several functions."""
+    """The functions that assignments bind a name to, where it is bound to several; none that the host alone runs."""
     bound = [
         node.value
         for node in function.nodes
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+        if isinstance(node, ast.Assign)
+        and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+        and not is_for_host(function.place_of(node))
     ]
-    parts = [
-        part for value in bound for part in ((value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,))
-    ]
-    return [inference.frame_value(function, part) for part in parts]
+    return [inference.frame_value(function, part) for value in bound for part in parts_on_accelerator(value)]
 
 
 def _inherited(inference: ValueQuestions, cls: ClassInfo, name: str) -> FunctionInfo | None:

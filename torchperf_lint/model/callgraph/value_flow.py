@@ -22,7 +22,7 @@ from torchperf_lint.model.callgraph import (
     trees,
 )
 from torchperf_lint.model.callgraph.dispatch import Lookups
-from torchperf_lint.model.domain.accelerator_tests import arm_on_accelerator
+from torchperf_lint.model.domain.accelerator_tests import is_for_host, parts_on_accelerator
 from torchperf_lint.model.domain.flows import Flow, Handing, still_handed
 from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.domain.values import Kind, Registry
@@ -201,7 +201,8 @@ class _Search:
         elif isinstance(parent, ast.Attribute):
             self._attribute(parent, spot)
         elif isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
-            if self._is_for_host(parent, index):
+            place = index.places.get(parent) if isinstance(parent, ast.stmt) else None
+            if place is not None and is_for_host(place):
                 return
             targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
             if parent.value is node:
@@ -210,7 +211,7 @@ class _Search:
             if isinstance(parent, ast.NamedExpr):
                 self._go(parent, spot)
         elif isinstance(parent, (ast.IfExp, ast.BoolOp, ast.Starred, ast.Await)):
-            if not (isinstance(parent, ast.IfExp) and (parent.test is node or _is_for_host_in(parent, node))):
+            if not isinstance(parent, ast.IfExp) or node in parts_on_accelerator(parent):
                 self._go(parent, spot)
         elif (
             isinstance(parent, ast.Dict)
@@ -229,13 +230,6 @@ class _Search:
             self._loop(parent, spot)
         elif isinstance(parent, ast.Return):
             self._returned(parent, spot)
-
-    def _is_for_host(self, statement: ast.AST, index: Index) -> bool:
-        """Whether a value is bound where there is no accelerator: `else: loss = loss_on_cpu` of `if x.is_cuda`."""
-        place = index.places.get(statement) if isinstance(statement, ast.stmt) else None
-        branch = None if place is None else place.parent
-        arm = arm_on_accelerator(branch.test) if isinstance(branch, ast.If) else None
-        return place is not None and arm is not None and arm != place.field
 
     def _go(self, node: ast.AST, spot: _Spot) -> None:
         self.pending.append(spot._replace(node=node))
@@ -459,12 +453,6 @@ def _is_large(parent: ast.AST | None) -> bool:
     """Whether it is a table of too many classes to follow each of them through all that is done with it."""
     held = parent.values if isinstance(parent, ast.Dict) else getattr(parent, "elts", ())
     return len(held) > bounds.MOST_CLASSES
-
-
-def _is_for_host_in(choice: ast.IfExp, node: ast.AST) -> bool:
-    """`f` of `g if x.is_cuda else f`."""
-    arm = arm_on_accelerator(choice.test)
-    return arm is not None and (choice.body if arm == "body" else choice.orelse) is not node
 
 
 def _shows_another(inference: ValueQuestions, callee: Value, function: FunctionInfo) -> bool:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.conventions import ACCELERATOR_NAMES
 from torchperf_lint.model.domain.values import Device, text_names
-from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
+if TYPE_CHECKING:
+    from torchperf_lint.model.syntax.index import Place
+
 _ACCELERATOR_NAME = re.compile(ACCELERATOR_NAMES)
+_BESIDE_CUDA = re.compile(r"(?:^|_)(?:mps|npu|xpu|xla|tpu|hpu|mlu)(?:_|:|$)")
+_SWAPPED = {"body": "orelse", "orelse": "body", None: None}
 _DENIES = re.compile(r"(^|[._])(no|not|without|disable|skip)_|cpu")
 
 
@@ -27,9 +33,8 @@ def asks_about_accelerator(test: ast.expr) -> bool:
 
 def arm_on_accelerator(test: ast.expr) -> str | None:
     """The field of an `if` whose statements run if an accelerator is used: `body` or `orelse`; None if it asks else."""
-    swapped = {"body": "orelse", "orelse": "body", None: None}
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return swapped[arm_on_accelerator(test.operand)]
+        return _SWAPPED[arm_on_accelerator(test.operand)]
     if isinstance(test, ast.BoolOp):
         arms = {arm_on_accelerator(each) for each in test.values if asks_about_accelerator(each)}
         return arms.pop() if len(arms) == 1 else None
@@ -42,6 +47,38 @@ def arm_on_accelerator(test: ast.expr) -> str | None:
         return "orelse" if names_host and not isinstance(operator, (ast.Gt, ast.GtE)) else "body"
     path = dotted(test.func if isinstance(test, ast.Call) else test) or ""
     return "orelse" if _DENIES.search(path.lower()) else "body"
+
+
+def is_for_host(place: Place) -> bool:
+    """Whether a statement never runs where CUDA is used: in the `else` of `if x.is_cuda`."""
+    return isinstance(place.parent, ast.If) and _arm_without_cuda(place.parent.test) == place.field
+
+
+def parts_on_accelerator(value: ast.expr) -> tuple[ast.expr, ...]:
+    """`g` of `g if x.is_cuda else f`; both parts of a choice by another test, and any other value as it is."""
+    if not isinstance(value, ast.IfExp):
+        return (value,)
+    arm = _arm_without_cuda(value.test)
+    return tuple(part for field, part in (("body", value.body), ("orelse", value.orelse)) if field != arm)
+
+
+def _arm_without_cuda(test: ast.expr) -> str | None:
+    """The field of an `if` whose statements never run where CUDA is used; None if both may."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _SWAPPED[_arm_without_cuda(test.operand)]
+    if isinstance(test, ast.BoolOp):
+        arm = "body" if isinstance(test.op, ast.And) else "orelse"
+        return arm if arm in map(_arm_without_cuda, test.values) else None
+    on_accelerator = arm_on_accelerator(test)
+    return on_accelerator if _asks_beside_cuda(test) else _SWAPPED[on_accelerator]
+
+
+def _asks_beside_cuda(test: ast.expr) -> bool:
+    """Whether a test is for an accelerator of another kind alone, as `x.device.type == "mps"`."""
+    nodes = [each for each in subtree(test) if isinstance(each, (ast.Constant, ast.Name, ast.Attribute))]
+    named = [each.value if isinstance(each, ast.Constant) else last_name(each) for each in nodes]
+    texts = [text for text in named if isinstance(text, str)]
+    return any(map(_BESIDE_CUDA.search, texts)) and not any("cuda" in text for text in texts)
 
 
 def _names_host(test: ast.expr) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, NoFix, Safety, Severity, Unproven
+from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.sync.lists_of_steps import kept_by_steps
 from torchperf_lint.idioms.sync.numpywork import comes_from_numpy
@@ -43,6 +44,7 @@ _TAKES_NUMBERS_SINCE = ">=1.12"
 """Before, a number that was given to `torch.where` stood for a tensor of float64."""
 _MAKES = "torch.tensor"
 _FOR_HOST_DATA = "no proof that this is host data, but `torch.tensor` warns where it is given a tensor"
+_LEAF_OPTIONS = frozenset({"requires_grad", "pin_memory"})
 _LEGACY = tuple(f"torch.cuda.{name}Tensor" for name in ("Float", "Long", "Double", "Half", "Int", "Bool", "Byte"))
 
 
@@ -163,8 +165,8 @@ def _packings(model: Model) -> Iterator[Packing]:
             )
     for site in model.calls(*FACTORIES, hot=True):
         call = site.node
-        device = shape.argument(call, "device")
-        if call.args and isinstance(device, cst.BaseExpression) and model.on_device(call) is not None:
+        device = given(model, call, "device")
+        if call.args and device is not None and not device.absent and model.on_device(call) is not None:
             yield from _packing(model, site, call)
     for site in model.method_calls("new_tensor", hot=True):
         owner = shape.receiver(site.node)
@@ -186,21 +188,16 @@ def _waits(move: Move) -> str:
 
 def _packing(model: Model, site: Site, call: cst.Call) -> Iterator[Packing]:
     hot_path = model.hot_path(site)
-    if hot_path is not None and not _is_leaf(call):
+    if hot_path is not None and not _is_leaf(model, call):
         yield Packing(site, call, call.args[0].value, hot_path, model.on_device(call) or (), (), Safety.SAFE)
 
 
-def _is_leaf(call: cst.Call) -> bool:
+def _is_leaf(model: Model, call: cst.Call) -> bool:
     """`requires_grad=True`: the tensor is a parameter, created in every step on purpose."""
-    return any(
-        argument.star == "**"
-        or (
-            argument.keyword is not None
-            and argument.keyword.value in ("requires_grad", "pin_memory")
-            and not shape.is_literal(argument.value, "False")
-        )
-        for argument in call.args
-    )
+    names = {each.keyword.value for each in call.args if each.keyword is not None}
+    asked = names & _LEAF_OPTIONS if all(each.star != "**" for each in call.args) else _LEAF_OPTIONS
+    options = [given(model, call, name) for name in asked]
+    return any(each is None or not (each.absent or each.is_constant(False)) for each in options)
 
 
 def _describe(model: Model, packing: Packing) -> str | None:
