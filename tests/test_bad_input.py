@@ -11,6 +11,7 @@ import pytest
 
 from fake_rules import HINTS, TARGET, finds, swaps
 from torchperf_lint.engine import jobs, registry, runner
+from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover
 from torchperf_lint.engine.fixer import fix_source
 from torchperf_lint.engine.jobs import Action, Result
 from torchperf_lint.engine.project import check_paths
@@ -311,12 +312,25 @@ def test_symlink_loops_end_and_no_file_comes_twice(here: Path) -> None:
     (here / "a" / "up").symlink_to("..")
     (here / "a" / "self").symlink_to(".")
     (here / "b.py").symlink_to("good.py")
-    (here / "dangling.py").symlink_to("nowhere.py")
     (here / "folder.py").mkdir()
+    (here / "to_folder.py").symlink_to("folder.py")
     assert [each.path for each in run()] == ["good.py"]
     assert [each.path for each in run("a/up")] == ["a/up/good.py"]
     (here / "loop.py").symlink_to("loop.py")
+    (here / ".#loop.py").symlink_to(".#loop.py")
     assert failures(run()) == [f"loop.py: error: cannot be read: {os.strerror(errno.ELOOP)}"]
+
+
+def test_a_link_to_nothing_is_an_error_unless_it_is_left_out(here: Path) -> None:
+    for name in ("dead.py", "dead.ipynb", "dead.txt", ".#good.py", "build/dead.py", "ignored.py", "ours.py", "dead"):
+        (here / name).parent.mkdir(exist_ok=True)
+        (here / name).symlink_to("nowhere.py")
+    (here / ".git").mkdir()
+    (here / ".gitignore").write_text("ignored.py\n")
+    found = discover([str(here)], [*DEFAULT_EXCLUDE, "ours.py"], str(here))
+    gone = f"error: cannot be read: {os.strerror(errno.ENOENT)}"
+    assert [str(each) for each in found.failures] == [f"{here / 'dead.ipynb'}: {gone}", f"{here / 'dead.py'}: {gone}"]
+    assert found.files == (str(here / "good.py"),)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")

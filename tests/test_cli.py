@@ -268,6 +268,32 @@ def test_a_run_that_fails_says_so_and_is_status_2(lint, arguments, told):
     assert told in err.splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    ("word", "command"),
+    [
+        ("explian", "explain"),
+        ("rule", "rules"),
+        ("generate-shell-completon", "generate-shell-completion"),
+        ("Verify", "verify"),
+        ("help", "--help"),
+        ("version", "--version"),
+    ],
+)
+def test_a_word_that_is_like_a_command_is_told_with_the_command(lint, word, command):
+    told = f"{word}: error: cannot be read: No such file or directory; did you mean `{command}`?\n"
+    assert lint(word, "-q") == (2, "", told)
+    assert lint(word, "--show-files")[2] == told
+    write(word, "")
+    assert "did you mean" not in lint(word)[2]
+
+
+@pytest.mark.parametrize("arguments", [["source"], ["train.py"], ["./explian"], ["explian/a.py"], ["-q", "explian"]])
+def test_other_words_are_paths(lint, arguments):
+    status, _, err = lint(*arguments)
+    assert status == 2
+    assert "did you mean" not in err
+
+
 def test_findings_beside_a_failure_are_still_status_2(lint):
     write("a.py", "slow\n")
     write("broken.py", "slow = (\n")

@@ -104,7 +104,7 @@ def test_totals_and_plots_count_the_findings() -> None:
     }
     by_cost, by_rule, by_file = with_class(tree, "bars")
     assert [(text_of(each.find("div")), text_of(each.find("span"))) for each in by_cost] == [("wait per step", "60")]
-    assert [text_of(each.find("svg/title")) for each in by_cost] == ["wait per step: 20 error, 20 warning, 20 note"]
+    assert [text_of(each.find("svg/title")) for each in by_cost] == ["wait per step: 20 errors, 20 warnings, 20 notes"]
     assert [text_of(each.find("span")) for each in by_rule] == ["20", "20", "20"]
     assert "A device scalar is read on the host" in text_of(by_rule)
     assert len(by_file) == 12
@@ -221,6 +221,9 @@ def test_what_could_not_be_checked_is_told() -> None:
     assert text_of(tree.find("body/main/header/h1")) == "No findings"
     (section,) = with_class(tree, "failures")
     assert "gone.py" in text_of(section)
+    assert f"{BROKEN.path}:{BROKEN.row}:{BROKEN.column}" in text_of(section)
+    row_only = page(failures=[BROKEN._replace(column=None)])
+    assert f"{BROKEN.path}:{BROKEN.row}" in text_of(with_class(row_only, "failures")[0])
     assert "2 files could not be checked." in text_of(tree)
     assert not with_class(page(), "failures")
     beside = page(*many(), failures=[BROKEN])

@@ -135,7 +135,8 @@ def test_a_rule_that_fails_is_one_line_and_the_other_rules_go_on(tmp_path, linte
     assert done.returncode == 2
     assert "ACM101" in done.stdout
     (line,) = [line for line in done.stderr.splitlines() if "ACM102" in line]
-    assert "KeyError" in line
+    told = "error in ACM102 of acme_torchperf_rules 1.0: KeyError: 'gone'; please report this to its authors"
+    assert line == f"train.py: error: {told}"
 
 
 def test_a_rule_without_a_page_is_explained_by_its_declaration(tmp_path):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from torchperf_lint.adopt.sieve import Sieve
+    from torchperf_lint.engine.findings import Failure
     from torchperf_lint.report import Described
     from torchperf_lint.report.fixes import Proof
 
@@ -358,7 +359,7 @@ def _finish(
     out = written or out
     parts = _in_cells(results)
     texts = {part.path: part.data for part in parts}
-    failures = [result.report.failure for result in results if result.report.failure is not None]
+    failures = [hinted(each.report.failure, options) for each in results if each.report.failure is not None]
     colour = not into_file and colours_on(out, options)
     width = None if into_file else width_of(out)
     context = Context(texts.__getitem__, colour, options.unsafe_fixes, failures, described, width, _again(options))
@@ -441,6 +442,13 @@ def _diff(result: Result, context: Context, for_people: bool) -> Iterator[str]:
         style = styles.get(line[:1])
         line = printable(line.removesuffix("\r")) if for_people else line
         yield paint(line, style, context) if style else line
+
+
+def hinted(failure: Failure, options: argparse.Namespace) -> Failure:
+    """The failure, with the command that was meant where a path is none."""
+    if options.meant is None or failure.path != options.given[0]:
+        return failure
+    return failure._replace(reason=f"{failure.reason}; did you mean `{options.meant}`?")
 
 
 def complain(line: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from torchperf_lint.engine.plugins import BadPlugin
 from torchperf_lint.options import Parser, parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import TextIO
 
     from torchperf_lint.engine.declare import Rule
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             if arguments and arguments[0] in commands:
                 return commands[arguments[0]](arguments[1:])
-            return _check(arguments)
+            return _check(arguments, _meant(arguments[0], commands) if arguments else None)
         finally:
             sys.stdout.flush()  # not at exit, where a closed pipe could not be handled
     except KeyboardInterrupt:
@@ -93,8 +94,19 @@ def _replace_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the whole run
 
 
-def _check(arguments: Sequence[str]) -> int:
+def _meant(word: str, commands: Iterable[str]) -> str | None:
+    """The command that a word is like which is no file; None where it is a file, or like none."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z-]*", word) or os.path.lexists(word):
+        return None
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, ("help", "version", *commands), n=1, cutoff=0.7)
+    return (f"--{near[0]}" if near[0] in ("help", "version") else near[0]) if near else None
+
+
+def _check(arguments: Sequence[str], meant: str | None = None) -> int:
     options = parsed(arguments)
+    options.meant = meant
     if options.watch:
         from torchperf_lint.watching import watch
 

@@ -61,6 +61,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = check_parser()
     options = parser.parse_args(arguments)
     options.given = arguments
+    options.meant = None  # the command that the first argument may have been meant to be
     options.fix |= options.fix_only
     options.config, options.pairs = _configuration(options.config, parser)
     if not options.paths:

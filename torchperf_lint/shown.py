@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_lint.adopt.baseline import BadBaseline
 from torchperf_lint.adopt.changed import NoChanges
 from torchperf_lint.adopt.sieve import sieve_for
-from torchperf_lint.check import CLEAN, FAILED, complain, excluded, sifts, warn_of_no_files, write_report
+from torchperf_lint.check import CLEAN, FAILED, complain, excluded, hinted, sifts, warn_of_no_files, write_report
 from torchperf_lint.config_keys import KEYS, Form
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover
 from torchperf_lint.options import STANDARD_INPUT, common_folder
@@ -45,7 +45,7 @@ def show(options: argparse.Namespace, settings: Settings) -> int:
         lines += map(opening, files)
     status = _put(lines, options.output_file)
     for failure in found.failures:
-        status = complain(str(failure))
+        status = complain(str(hinted(failure, options)))
     if options.show_files and not found.files and not found.failures:
         warn_of_no_files(options.paths, settings)
     return status

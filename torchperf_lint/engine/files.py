@@ -56,7 +56,8 @@ def discover(
     `.gitignore` files and `exclude` (lines as in a `.gitignore`, relative to `root`) exclude, and without the libraries
     of interpreters (`lib/python3.12`). A `.gitignore` above an explicitly named folder that excludes the folder itself
     does not count below it. Links to folders are not followed: their target is in the project at its own place, or is
-    not the project's. Each file is returned once. Where the folders hold more than `most_entries`, nothing is found.
+    not the project's. A link to nothing that is named like a Python file or notebook fails. Each file is returned once.
+    Where the folders hold more than `most_entries`, nothing is found.
     With `forced`, what a search of `root` would leave out is left out where it is named, too.
     """
     search = _Search(_Exclusion(exclude, os.path.abspath(root)), most_entries)
@@ -156,14 +157,13 @@ class _Search:
                 continue
             ignores = within
             for entry in inside:
-                below = os.path.join(place, entry.name)
+                below, searched = os.path.join(place, entry.name), entry.name.endswith(SEARCHED)
+                broken = _why_broken(entry) if searched else None
                 try:
-                    folder, file = entry.is_dir(follow_symlinks=False), entry.is_file()
-                except OSError as error:  # a link to itself
-                    if entry.name.endswith(".py"):
-                        self._fail(os.path.join(shown, entry.name), error)
-                    continue
-                if not folder and not (file and entry.name.endswith(SEARCHED)):
+                    folder = entry.is_dir(follow_symlinks=False)
+                    if not folder and not (searched and (broken is not None or entry.is_file())):
+                        continue
+                except OSError:  # a mark of an editor that is a link to itself
                     continue
                 if folder and entry.name.startswith(UNFINISHED):
                     self.leftovers.append(below)
@@ -171,7 +171,9 @@ class _Search:
                 if self._exclusion.leaves_out(entry.name, below, folder) or _ignored(ignores, below, folder):
                     continue
                 path, target = os.path.join(shown, entry.name), os.path.join(real, entry.name)
-                if folder:
+                if broken is not None:
+                    self._fail(path, broken)
+                elif folder:
                     pending.append((path, target, below, ignores))
                 elif entry.is_symlink():
                     self._keep(path, os.path.realpath(path), True)
@@ -184,6 +186,17 @@ class _Search:
 
     def _fail(self, path: str, error: OSError | ValueError) -> None:
         self.failures.append(unreadable(path, error))
+
+
+def _why_broken(entry: os.DirEntry[str]) -> OSError | None:
+    """Why a link leads to nothing; None for all else, and for `.#train.py`, by which Emacs marks an unsaved file."""
+    if not entry.is_symlink() or entry.name.startswith(".#"):
+        return None
+    try:
+        entry.stat()
+    except OSError as error:
+        return error
+    return None
 
 
 def unreadable(path: str, error: OSError | ValueError) -> Failure:

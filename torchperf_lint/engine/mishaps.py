@@ -13,23 +13,38 @@ TRACEBACK = "TORCHPERF_LINT_TRACEBACK"
 """The environment variable that enables tracebacks."""
 
 
-def told(errors: Mapping[str, BaseException]) -> str:
-    """One line for errors, which are keyed by where they happened; an empty key names no place."""
+def told(errors: Mapping[str, BaseException], others: Mapping[str, str] | None = None) -> str:
+    """One line for errors, which are keyed by where they happened; an empty key names no place.
+
+    `others` has the distributions that places belong to which are not ours.
+    """
+    others = others or {}
     for error in errors.values():
         _show(error)
     if all(isinstance(error, RecursionError) for error in errors.values()):
         return "too deeply nested to check"
-    causes = ", ".join(
-        f"internal error{f' in {where}' if where else ''}: {type(error).__name__}: {one_line(_text(error))}"
+    ours = ", ".join(
+        f"internal error{f' in {where}' if where else ''}: {_caused(error)}"
         for where, error in errors.items()
+        if where not in others
     )
-    return f"{causes}; please report this"
+    parts = [f"{ours}; please report this"] if ours else []
+    parts += [
+        f"error in {where} of {others[where]}: {_caused(error)}; please report this to its authors"
+        for where, error in errors.items()
+        if where in others
+    ]
+    return "; ".join(parts)
 
 
 def one_line(text: str) -> str:
     """The text without line ends, cut to a maximum length."""
     line = " ".join(text.split())
     return line if len(line) <= 200 else line[:197] + "..."
+
+
+def _caused(error: BaseException) -> str:
+    return f"{type(error).__name__}: {one_line(_text(error))}"
 
 
 def _text(error: BaseException) -> str:

@@ -78,6 +78,13 @@ def plugins() -> tuple[Plugin, ...]:
     return tuple(sorted(found))
 
 
+def distribution_of(code: str) -> str | None:
+    """The distribution of the plugin whose rule has this code; None where it is a rule of ours."""
+    if code.startswith(OWN_PREFIX):
+        return None
+    return next((plugin.distribution for plugin in plugins() if code in plugin.rules()), None)
+
+
 def files() -> Iterator[tuple[str, os.stat_result]]:
     """The Python files that the plugins' rules may depend on: those beside and below each module's top package."""
     for plugin in plugins():

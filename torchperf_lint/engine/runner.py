@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Confidence, Diagnostic, Failure, Fix, NoFix, OfSomeObjects, Safety
 from torchperf_lint.engine.mishaps import one_line, told
+from torchperf_lint.engine.plugins import distribution_of
 from torchperf_lint.engine.scan import rules_worth_running
 from torchperf_lint.engine.suppress import Comments, Suppressions, mentions_ours
 from torchperf_lint.syntax.recursion import NoRoom, with_room
@@ -199,4 +200,6 @@ def _from_here(step: Because, path: str) -> Because:
 
 def _broken(path: str, errors: dict[str, Exception]) -> Failure:
     """The one-line failure for errors in the model or in rules, keyed by where they happened."""
-    return Failure(path, None, None, told(errors))
+    distributions = {where: distribution_of(where) for where in errors}
+    others = {where: distribution for where, distribution in distributions.items() if distribution is not None}
+    return Failure(path, None, None, told(errors, others))

@@ -116,5 +116,6 @@ def _shape(bar: _Bar, longest: int) -> Markup:
                 tag("rect", x=percent(start), y=0, width=percent(inner), height=_HEIGHT, rx=2, class_=each.value)
             )
             start += width
-    told = ", ".join(f"{bar.counts[each.value]} {each.value}" for each in Severity if bar.counts.get(each.value))
+    counts = ((bar.counts.get(each.value, 0), each.value) for each in Severity)
+    told = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts if count)
     return picture(f"{bar.name}: {told}", *shapes, height=_HEIGHT)
