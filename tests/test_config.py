@@ -93,6 +93,7 @@ def test_every_key_is_read(tmp_path):
         min_severity=Severity.WARNING,
         fail_on=Severity.ERROR,
         baseline=str(tmp_path / "known.json"),
+        baseline_source=str(tmp_path / "pyproject.toml"),
     )
     assert settings.target.torch == (2, 4)
     assert _codes(settings) == ["TPL101", "TPL201"]
