@@ -56,7 +56,8 @@ def joined(inference: ValueQuestions, cls: ClassInfo, name: str) -> Value:
                 return conventional(name, value)
     registered = own_changes.registered(inference, cls, name)
     if registered is None and not any(name in owner.attributes for owner in inference.lineage(cls)):
-        return conventional(name, _set_elsewhere(inference, cls, name))
+        by_heirs = subclass_attributes.set_by_heirs(inference, cls, name)
+        return conventional(name, _set_elsewhere(inference, cls, name) if by_heirs is None else by_heirs)
     return conventional(name, UNKNOWN) if registered is None else registered
 
 

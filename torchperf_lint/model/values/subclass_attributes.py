@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model import bounds
-from torchperf_lint.model.domain.values import Kind, Value, join_all, located
+from torchperf_lint.model.domain.values import Device, Kind, Value, join_all, located
 from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.model.syntax.slices import slices_of
 from torchperf_lint.syntax.tree import own_nodes
@@ -64,6 +64,26 @@ def among_subclasses(inference: ValueQuestions, cls: ClassInfo, stores: Sequence
     given = [as_set_for(inference, heir, cls, stores) for heir in deciding]
     objects = [each for each in given if each is not None and each.cls is not None and each.kind in _OBJECTS]
     return join_all(objects) if 2 * len(objects) > len(given) else None
+
+
+def set_by_heirs(inference: ValueQuestions, cls: ClassInfo, name: str) -> Value | None:
+    """The tensor that subclasses alone set as an attribute, and methods of the base read; None if its place is unknown.
+
+    Objects of classes that do not set it cannot run what reads it.
+    """
+    program = inference.program
+    heirs = [] if program is None else [each for each in program.heirs(cls) if name in each.attributes]
+    if not 0 < len(heirs) <= bounds.MOST_SUBCLASSES:
+        return None
+    values = []
+    for heir in heirs:
+        value = inference.home(heir.index).attribute(heir, name)
+        if not value.is_tensor:
+            return None
+        path = heir.index.path
+        values.append(value if path == inference.index.path else located(value, path))
+    found = join_all(values)
+    return None if found.device is Device.UNKNOWN else found
 
 
 def _read_of_self(store: AttributeStore) -> frozenset[str]:
