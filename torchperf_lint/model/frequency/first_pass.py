@@ -15,6 +15,7 @@ from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling, implicit
 from torchperf_lint.model.domain.frequency import Loop, LoopKind
 from torchperf_lint.model.frequency.sampling_guards import is_sampling_guard
+from torchperf_lint.model.frequency.shared_loops import may_share_loop
 from torchperf_lint.model.syntax.arguments import given_for
 from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name, names_in
 from torchperf_lint.model.syntax.slots import (
@@ -224,7 +225,8 @@ class FirstPass:
         owner = self._owner(change)
         path, home = change.said or change.path, self._frequency.home(owner)
         if home.may_be_hot(change.statement):
-            return "." in path or self._means_same(path, slot, owner)
+            is_same = "." in path or self._means_same(path, slot, owner)
+            return is_same and may_share_loop(self._frequency, self._at, owner, change.statement)
         is_rare = owner.is_module or _SELDOM.search(owner.name)
         if is_rare or home.inference.contract(owner) is not None or not restores(change, slot):
             return False

@@ -52,7 +52,7 @@ def _search(frequency: FrequencyQuestions, function: FunctionInfo) -> tuple[bool
             return True, _path(current, calls)
         if len(calls) > bounds.MOST_FUNCTIONS_UP:
             return True, (function,)
-        for record in _callers(home, current):
+        for record in callers(home, current):
             there = frequency.home(record.function)
             if not there.entry_points.may_be_hot(record.statement):
                 continue
@@ -80,7 +80,7 @@ def _path(function: FunctionInfo | None, calls: Mapping[FunctionInfo, FunctionIn
         function = calls[function]
 
 
-def _callers(home: FrequencyQuestions, function: FunctionInfo) -> list[CallSite]:
+def callers(home: FrequencyQuestions, function: FunctionInfo) -> list[CallSite]:
     """The calls that may reach the function. If it is passed on, they are found by values, otherwise by name."""
     if function.is_lambda:
         return list(calling.possible_callers(home.inference, function))
