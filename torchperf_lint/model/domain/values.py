@@ -83,6 +83,9 @@ class Device(enum.Enum):
 WHOLE_BATCH = "batch"
 """The `ref` of a batch as a whole, before anything shows which parts it has."""
 
+IN_TWO_PLACES = "in two places"
+"""The `ref` of tensors that are on the host on one path and on the accelerator on another."""
+
 
 class Origin(enum.Enum):
     """The memory layout of what comes from a loader's batch."""
@@ -320,6 +323,9 @@ def _same(left: _T | None, right: _T | None) -> _T | None:
 
 def _join_refs(left: Value, right: Value) -> str | None:
     """What both are: two distributions of torch of different families are distributions still."""
+    is_split = Device.CPU in (left.device, right.device) and (left.device.on_accelerator or right.device.on_accelerator)
+    if left.kind is Kind.PYTREE and (is_split or IN_TWO_PLACES in (left.ref, right.ref)):
+        return IN_TWO_PLACES
     if left.ref == right.ref:
         return left.ref
     are_distributions = left.kind is Kind.INSTANCE and {left.ref, right.ref} <= distributions_api.FAMILIES
