@@ -6,16 +6,9 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.engine.options import (
-    CALLED_BY_OTHERS,
-    MOST_STEPS,
-    Option,
-    Spot,
-    is_handed_over,
-    tests,
-    tests_inside,
-    truth,
-)
+from torchperf_lint.engine.option_names import OF_TRAINING
+from torchperf_lint.engine.option_tests import tests, tests_inside
+from torchperf_lint.engine.options import CALLED_BY_OTHERS, MOST_STEPS, Option, Spot, is_handed_over, truth
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -27,9 +20,6 @@ if TYPE_CHECKING:
 
 _MOST_CALLS = 3
 """Calls that are followed upwards from one beside the way."""
-
-_TRAINS = frozenset({"train", "training", "fit", "learn", "finetune"})
-"""Words in options that ask whether to train."""
 
 _MOST_CALLERS = 10
 """Calls of one function that are looked at."""
@@ -75,7 +65,7 @@ def _above(model: Model, function: FunctionInfo, calls: int) -> Option | None:
     for each in callers if len(callers) <= _MOST_CALLERS else ():
         there = home.home(each.function)
         found = _keeping(there, *_where(each)) or _above(home, each.function, calls - 1)
-        if found is None or not _TRAINS.isdisjoint(found.name.split("_")):
+        if found is None or not OF_TRAINING.isdisjoint(found.name.split("_")):
             return None
         first = first or found
     return first
@@ -115,7 +105,7 @@ def _keeping(model: Model, function: FunctionInfo, statement: ast.stmt, node: as
 def _asks_to_train(test: ast.expr) -> bool:
     """Whether a test chooses what trains, `task == "train"`: who trains sets that."""
     texts = (each.value for each in subtree(test) if isinstance(each, ast.Constant))
-    return any(isinstance(each, str) and not _TRAINS.isdisjoint(each.lower().split("_")) for each in texts)
+    return any(isinstance(each, str) and not OF_TRAINING.isdisjoint(each.lower().split("_")) for each in texts)
 
 
 def _unmade(model: Model, function: FunctionInfo) -> Option | None:

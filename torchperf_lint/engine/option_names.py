@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
 
 _LOOKUPS = frozenset({"get", "pop"})
+OF_TRAINING = frozenset("fit finetune learn loss losses train training".split())
+"""Words in options that ask whether to train."""
+
 _OF_COMMAND_LINES = frozenset({"add_argument", "option"})
 _SWITCHES = {"store_true": False, "store_false": True}
 """Actions of argparse, and what the option is where the command line does not name it."""
@@ -177,10 +180,12 @@ def _setting(model: Model, function: FunctionInfo, node: ast.expr) -> str | None
     return node.attr if is_unknown else None
 
 
-def handed_on_by_all(model: Model, forward: FunctionInfo, name: str, default: object) -> bool:
-    """Whether calls nearby give `forward` an argument by its name, and each hands on settings or the default itself.
+def left_or_handed_on(model: Model, forward: FunctionInfo, name: str, default: object) -> bool:
+    """Whether calls nearby leave an argument of `forward`, or each that names it hands on settings or the default.
 
-    Nothing nearby gives the settings another value, and no call that may run it spreads arguments or counts that far.
+    Nothing nearby gives the settings another value, and no call that may run it spreads arguments or counts that far;
+    those in itself are of its parts. One that no call names may be given by who trains the module, if it asks for that:
+    `return_loss`.
     """
     given = [
         (near, record.function, keyword.value)
@@ -191,12 +196,14 @@ def handed_on_by_all(model: Model, forward: FunctionInfo, name: str, default: ob
     ]
     others = [each for each in given if not _is_same(each[2], default)]
     settings = [handed_on(*each, name, default) for each in others]
-    if not settings or any(each is None or named_otherwise(model, each, default) for each in settings):
+    if any(each is None or named_otherwise(model, each, default) for each in settings):
+        return False
+    if not given and (not OF_TRAINING.isdisjoint(name.split("_")) or named_otherwise(model, name, default)):
         return False
     positional = positional_of(forward.arguments)[1:]
     at = positional.index(name) if name in positional else None
     return not any(
-        _may_count_to(record.call, at) and _may_run(near, record, forward)
+        record.function is not forward and _may_count_to(record.call, at) and _may_run(near, record, forward)
         for near in model.with_neighbours
         for record in near.all_calls
     )

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import ast
-import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.engine.option_calls import applied, applied_to, constructed_with, given_or_left
+from torchperf_lint.engine.option_groups import default_of_group
 from torchperf_lint.engine.option_names import (
     declared,
     handed_on,
-    handed_on_by_all,
     has_computed_names,
+    left_or_handed_on,
     literal_of,
     looked_up,
     may_hold_more,
     named_otherwise,
 )
+from torchperf_lint.engine.option_tests import tests
 from torchperf_lint.engine.queue_events import runs_its_body
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.arguments import given_for
-from torchperf_lint.model.syntax.names import parameters_of
+from torchperf_lint.model.syntax.device_tests import device_test
+from torchperf_lint.model.syntax.names import last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from torchperf_lint.model import Model
-    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo, Place
-
-_Part = TypeVar("_Part", bound=ast.AST)
+    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
 
 MOST_STEPS = 6
 """Names and attributes that are followed from a test to the literal which decides it."""
@@ -37,14 +37,11 @@ MOST_STEPS = 6
 _MOST_CALLS = 20
 """Calls of one function that are looked at."""
 
-_FARTHEST = 20
-"""Only so many blocks around a place, and statements before it in each, are searched for tests."""
-
 CALLED_BY_OTHERS = frozenset({"__call__", "forward"})
 """Functions that calls reach without their names."""
 
 _ASKS = (ast.Compare, ast.BoolOp, ast.UnaryOp)
-_LEAVES = (ast.Return, ast.Continue, ast.Break)
+_LEADS = (ast.AnnAssign, ast.Assert, ast.Assign, ast.Expr, ast.If, ast.Return)
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: lambda left, right: left == right,
     ast.NotEq: lambda left, right: left != right,
@@ -88,10 +85,28 @@ def truth(spot: Spot, test: ast.expr, steps: int) -> Option | None:
         decisive = isinstance(test.op, ast.Or)
         parts = [truth(spot, each, steps) for each in test.values]
         deciding = next((each for each in parts if each is not None and bool(each.value) is decisive), None)
-        return deciding if deciding is not None or None in parts else parts[-1]
+        if deciding is not None or None in parts:
+            return deciding
+        return next((each for each in reversed(parts) if each is not None and each.default is not None), parts[-1])
+    told = _on_device(spot, test)
+    if told is not None:
+        return told
     if isinstance(test, ast.Compare):
         return _compared(spot, test, steps) if len(test.ops) == 1 else None
     return _option(spot, test, steps)
+
+
+def _on_device(spot: Spot, test: ast.expr) -> Option | None:
+    """What a test for the device says of a tensor that is there: `x.is_cuda`, `all(x.is_cuda for x in xs)`."""
+    is_of_all = isinstance(test, ast.Call) and last_name(test.func) in ("all", "any") and len(test.args) == 1
+    if is_of_all and isinstance(test.args[0], ast.GeneratorExp):  # type: ignore[attr-defined]
+        test = test.args[0].elt  # type: ignore[attr-defined]
+    asked = device_test(test)
+    if asked is None:
+        return None
+    subject = spot.model.value_in(spot.function, asked.subject)
+    is_there = subject.device.on_accelerator and (subject.holds_tensors or subject.kind is Kind.DEVICE)
+    return Option(asked.on_accelerator) if is_there else None
 
 
 def _compared(spot: Spot, test: ast.Compare, steps: int) -> Option | None:
@@ -119,8 +134,11 @@ def _option(spot: Spot, node: ast.expr, steps: int) -> Option | None:
         if isinstance(node.value, ast.Name) and node.value.id == spot.function.self_name:
             return _attribute(spot, spot.function.cls, node.attr, steps - 1)
         return _field(spot, node.value, node.attr, steps - 1)
+    if isinstance(node, ast.Subscript):
+        return _of_group(spot, node, steps - 1)
     if isinstance(node, ast.Call):
-        return _looked_up(spot, node, steps - 1) or _answer(spot, node, steps - 1)
+        answers = (_looked_up, _of_group, _answer)
+        return next(filter(None, (each(spot, node, steps - 1) for each in answers)), None)
     if isinstance(node, ast.IfExp):
         asked = truth(spot, node.test, steps - 1)
         chosen = None if asked is None else _option(spot, node.body if asked.value else node.orelse, steps - 1)
@@ -140,7 +158,7 @@ def _named(spot: Spot, node: ast.Name, steps: int) -> Option | None:
         return spot.known[node.id]
     if node.id in spot.function.parameter_names:
         return _parameter(spot, node.id, steps)
-    bound = spot.model.only_binding(spot.function, node.id)
+    bound = spot.model.only_binding(spot.function, node.id) or _unpacked(spot, node.id)
     if bound is not None:
         return _option(spot, bound, steps - 1)
     is_function = any(
@@ -148,6 +166,20 @@ def _named(spot: Spot, node: ast.Name, steps: int) -> Option | None:
         for each in spot.function.statements
     )
     return Option(_SOMETHING) if is_function and spot.function.bound_names.count(node.id) == 1 else None
+
+
+def _unpacked(spot: Spot, name: str) -> ast.expr | None:
+    """The expression of a name that one assignment binds beside others: `decay, eps = group["decay"], group["eps"]`."""
+    if not spot.model.bound_once(spot.function, name):
+        return None
+    for each in spot.function.statements:
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Tuple):
+            names, values = each.targets[0], each.value.elts
+            if isinstance(names, ast.Tuple) and not any(isinstance(part, ast.Starred) for part in names.elts):
+                bound = [each.id if isinstance(each, ast.Name) else None for each in names.elts]
+                if name in bound and len(values) == len(bound):
+                    return values[bound.index(name)]
+    return None
 
 
 def _literal(node: ast.expr) -> Option | None:
@@ -177,7 +209,7 @@ def _given_by_calls(spot: Spot, name: str, steps: int) -> Option | None:
     if len(records) > _MOST_CALLS:
         return None
     if not by_apply and function.name == "forward":
-        is_off = own is not None and own.value is False and handed_on_by_all(spot.model, function, name, own.value)
+        is_off = own is not None and own.value is False and left_or_handed_on(spot.model, function, name, own.value)
         return own if is_off else None
     if not by_apply and (function.name in CALLED_BY_OTHERS or is_handed_over(spot.model, function)):
         return None
@@ -306,16 +338,37 @@ def is_handed_over(model: Model, function: FunctionInfo) -> bool:
 
 
 def _answer(spot: Spot, call: ast.Call, steps: int) -> Option | None:
-    """What a function of the project with one parameter says of an option: `exists(mask)`."""
+    """What a function of the project says of options, or of the device: `exists(mask)`, `fuses(foreach, params)`."""
     asked = spot.model.value_in(spot.function, call.func).function
-    if asked is None or len(asked.parameter_names) != 1 or len(call.args) != 1 or call.keywords:
+    if asked is None or not all(isinstance(each, _LEADS) for each in asked.body) or has_computed_names(call):
         return None
-    answer = asked.body[0] if len(asked.body) == 1 else None
-    option = _option(spot, call.args[0], steps) if isinstance(answer, ast.Return) and answer.value else None
-    if option is None or not isinstance(answer, ast.Return) or answer.value is None:
-        return None
-    known = {asked.parameter_names[0]: option}
-    return truth(Spot(spot.model.home(asked), asked, known), answer.value, steps)
+    known: dict[str, Option] = {}
+    for name in asked.parameter_names[asked.self_name is not None :]:
+        given = given_for(asked, call, name) if asked.bound_names.count(name) == 1 else None
+        option = None if given is None else _option(spot, given, steps)
+        if option is not None:
+            known[name] = option
+    return _said(Spot(spot.model.home(asked), asked, known), asked.body, steps) if known else None
+
+
+def _said(spot: Spot, block: Sequence[ast.stmt], steps: int) -> Option | None:
+    """What a block returns by default, where nothing but tests leads to that."""
+    because: Option | None = None
+    for each in block:
+        if isinstance(each, ast.Return):
+            said = None if each.value is None else truth(spot, each.value, steps)
+            return said if said is None or because is None else _because_of(because, said)
+        if isinstance(each, ast.If) and not each.orelse and isinstance(each.body[-1], ast.Return):
+            asked = truth(spot, each.test, steps)
+            if asked is None:
+                return None
+            because = asked if because is None or because.default is None else because
+            if asked.value:
+                said = _said(spot, each.body, steps)
+                return None if said is None else _because_of(because, said)
+        elif isinstance(each, ast.If):
+            return None
+    return None
 
 
 def _looked_up(spot: Spot, call: ast.Call, steps: int) -> Option | None:
@@ -335,6 +388,16 @@ def _looked_up(spot: Spot, call: ast.Call, steps: int) -> Option | None:
     if may_hold_more(spot.model, spot.function, owner):
         return None
     return Option(literal.value, name, default, spot.model.path)
+
+
+def _of_group(spot: Spot, node: ast.expr, steps: int) -> Option | None:
+    """What the groups of an optimizer's parameters have by default: `group["decay"]`."""
+    found = default_of_group(spot.model, spot.function, node)
+    if found is None:
+        return None
+    init, given = found
+    option = _option(Spot(spot.model.home(init), init), given, steps)
+    return None if option is None or option.default is None else option
 
 
 def _field(spot: Spot, node: ast.expr, name: str, steps: int) -> Option | None:
@@ -385,57 +448,3 @@ def _stored_by_default(spot: Spot, cls: ClassInfo, name: str, steps: int) -> Opt
                     break
         found = option
     return None if found is None or found.default is None else found
-
-
-def tests(place: Place) -> Iterator[tuple[ast.expr, bool]]:
-    """The tests between the beginning of the function and a place, and what each of them has to be."""
-    for each in itertools.islice(place.outwards(), _FARTHEST):
-        for earlier in each.before[-_FARTHEST:]:
-            if isinstance(earlier, ast.If):
-                yield from _passed(earlier)
-        if isinstance(each.parent, ast.If) and each.field in ("body", "orelse"):
-            yield each.parent.test, each.field == "body"
-
-
-def _passed(branch: ast.If) -> Iterator[tuple[ast.expr, bool]]:
-    """The tests of branches that leave, and what each of them has to be for what follows the last branch."""
-    if isinstance(branch.body[-1], (*_LEAVES, ast.Raise)):
-        if not isinstance(branch.body[-1], ast.Raise):  # what a default raises for has to be set
-            yield branch.test, False
-        if len(branch.orelse) == 1 and isinstance(branch.orelse[0], ast.If):
-            yield from _passed(branch.orelse[0])
-    elif branch.orelse and isinstance(branch.orelse[-1], _LEAVES):
-        yield branch.test, True
-
-
-def tests_inside(function: FunctionInfo, statement: ast.stmt, node: ast.expr) -> list[tuple[ast.expr, bool]]:
-    """The tests between the beginning of a statement and a part of it, and what each of them has to be.
-
-    `trace and x.any()`, `x.item() if trace else 0`, `[x.item() for x in losses if trace]`.
-    """
-    found: list[tuple[ast.expr, bool]] = []
-    here: ast.AST = node
-    above = function.parents.get(here)
-    while above is not None and here is not statement:
-        if isinstance(above, ast.BoolOp):
-            found += ((each, isinstance(above.op, ast.And)) for each in _before(above.values, here))
-        elif isinstance(above, ast.IfExp) and here is not above.test:
-            found.append((above.test, here is above.body))
-        elif isinstance(above, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            found += ((each, True) for part in _before(above.generators, here) for each in part.ifs)
-        elif isinstance(above, ast.comprehension):
-            found += ((each, True) for each in (_before(above.ifs, here) if here in above.ifs else ()))
-        elif isinstance(above, ast.Lambda):
-            hidden = parameters_of(above.args)
-            found = [each for each in found if not _has_name_of(each[0], hidden)]
-        here, above = above, function.parents.get(above)
-    return found
-
-
-def _has_name_of(test: ast.expr, names: Sequence[str]) -> bool:
-    return any(isinstance(each, ast.Name) and each.id in names for each in subtree(test))
-
-
-def _before(parts: Sequence[_Part], part: ast.AST) -> Iterator[_Part]:
-    """The parts before this one, all if it is none of them."""
-    return itertools.takewhile(lambda each: each is not part, parts)
