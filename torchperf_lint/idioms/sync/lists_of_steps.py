@@ -25,14 +25,20 @@ class Kept(NamedTuple):
 
 def kept_by_steps(model: Model, site: Site, listed: cst.BaseExpression) -> Kept | None:
     """The list of a site that no step runs, if a loop before it fills it with a tensor of the device in each step."""
-    if not isinstance(listed, cst.Name) or model.hot_path(site) is not None:
+    if not isinstance(listed, cst.Name):
         return None
-    value, function, name = model.value(listed), model.function_of(site), listed.value
-    element = value.element if value.kind is Kind.CONTAINER else None
-    if element is None or not element.is_tensor or not element.device.on_accelerator:
-        return None
+    function, name = model.function_of(site), listed.value
     bound = model.all_bindings(function, name)
     if not bound or not all(isinstance(each, ast.List) and not each.elts for each in bound):
+        return None
+    value = model.value(listed)
+    element = value.element if value.kind is Kind.CONTAINER else None
+    if (
+        element is None
+        or not element.is_tensor
+        or not element.device.on_accelerator
+        or model.hot_path(site) is not None
+    ):
         return None
     if any(isinstance(part, ast.Mod) for test in model.place(site.node).tests() for part in subtree(test)):
         return None  # of many passes of the outer loop, one reads it
