@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
 
 _LOOKUPS = frozenset({"get", "pop"})
-OF_TRAINING = frozenset("fit finetune learn loss losses train training".split())
+_RETURNS = frozenset({"output", "return"})
+"""First words in options that ask for a further result."""
+
+OF_TRAINING = frozenset("criterion fit finetune learn loss losses train training".split())
 """Words in options that ask whether to train."""
 
 _OF_COMMAND_LINES = frozenset({"add_argument", "option"})
@@ -184,8 +187,8 @@ def left_or_handed_on(model: Model, forward: FunctionInfo, name: str, default: o
     """Whether calls nearby leave an argument of `forward`, or each that names it hands on settings or the default.
 
     Nothing nearby gives the settings another value, and no call that may run it spreads arguments or counts that far;
-    those in itself are of its parts. One that no call names may be given by who trains the module, if it asks for that:
-    `return_loss`.
+    those in itself are of its parts. One that no call names may be given by code that knows the module by its object
+    alone, if it asks for no further result, `return_weights`, or for a loss.
     """
     given = [
         (near, record.function, keyword.value)
@@ -198,7 +201,9 @@ def left_or_handed_on(model: Model, forward: FunctionInfo, name: str, default: o
     settings = [handed_on(*each, name, default) for each in others]
     if any(each is None or named_otherwise(model, each, default) for each in settings):
         return False
-    if not given and (not OF_TRAINING.isdisjoint(name.split("_")) or named_otherwise(model, name, default)):
+    words = name.split("_")
+    asks_for_result = words[0] in _RETURNS and OF_TRAINING.isdisjoint(words)
+    if not settings and (not asks_for_result or named_otherwise(model, name, default)):
         return False
     positional = positional_of(forward.arguments)[1:]
     at = positional.index(name) if name in positional else None
