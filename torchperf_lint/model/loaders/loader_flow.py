@@ -25,7 +25,7 @@ from torchperf_lint.model.loaders.single_calls import (
     moved_sources,
 )
 from torchperf_lint.model.syntax.code import Vocabulary
-from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, last_name
+from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, dotted, last_name
 from torchperf_lint.model.values.loader_classes import building_call, collate_of
 from torchperf_lint.syntax.tree import subtree
 
@@ -287,11 +287,7 @@ class Loading:
         text = {"to": ".to(...)", "cuda": ".cuda()"}.get(name or "", f"{name}(...)")
         step = Because(record.call.lineno, f"its batches are moved to the device by `{text}`")
         certain = device is Device.CUDA and self._needs_cuda
-        waits = (
-            name in _MOVERS
-            and not record.call.args[1:]
-            and not any(keyword.arg in (None, "non_blocking") for keyword in record.call.keywords)
-        )
+        waits = name in _MOVERS and not _may_go_on(record.call)
         return Route((step,), True, certain, self._code, owner=record.function.cls, waits=waits)
 
     @property
@@ -471,6 +467,13 @@ def _places_by_default(code: Code) -> bool:
 def _collates_on_device(collate: ast.expr, value: Value) -> bool:
     owner: FunctionInfo | ClassInfo | None = value.function or value.cls
     return places_on_device(collate if owner is None else owner.node)
+
+
+def _may_go_on(move: ast.Call) -> bool:
+    """Whether a move may be told not to wait: by name, by what is spread, or by a number that is no dtype."""
+    flags = [keyword.value for keyword in move.keywords if keyword.arg in (None, "non_blocking")]
+    flags += (each for each in move.args[1:] if not (dotted(each) or "").startswith("torch."))
+    return not all(isinstance(flag, ast.Constant) and not flag.value for flag in flags)
 
 
 def _handing(record: CallRecord) -> Because:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model import Model
 
-_ALONE = "without workers the thread that pins a batch waits for its copy as well, unless that has `non_blocking=True`"
+_ALONE = "it has no workers, so the training loop pins each batch itself, and then still waits for the copy"
 
 
 @rule(
