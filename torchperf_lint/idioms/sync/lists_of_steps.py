@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.handles import FunctionInfo
 
 
 class Kept(NamedTuple):
@@ -32,7 +33,9 @@ def kept_by_steps(model: Model, site: Site, listed: cst.BaseExpression) -> Kept 
         return None
     function, name = model.function_of(site), listed.value
     bound = model.all_bindings(function, name)
-    if not bound or not all(map(_is_empty_list, bound)) or _is_for_few_passes(model, site):
+    if not bound or not all(map(_is_empty_list, bound)):
+        return None
+    if _is_shortened(function, name) or _is_for_few_passes(model, site):
         return None
     value = model.value(listed)
     element = value.element if value.kind is Kind.CONTAINER else None
@@ -58,6 +61,16 @@ def _is_empty_list(node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
         return dotted(node.func) == "list" and not node.args and not node.keywords
     return isinstance(node, ast.List) and not node.elts
+
+
+def _is_shortened(function: FunctionInfo, name: str) -> bool:
+    """Whether entries of a list may go: `losses.pop()`, `del losses[0]`, `losses[:] = []`."""
+    for node in function.nodes:
+        if isinstance(node, ast.Attribute) and dotted(node.value) == name and node.attr not in ("append", "extend"):
+            return True
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and dotted(node.value) == name:
+            return True
+    return False
 
 
 def _is_for_few_passes(model: Model, site: Site) -> bool:

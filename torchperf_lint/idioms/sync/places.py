@@ -5,9 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Because
-from torchperf_lint.idioms.arguments import passed
-from torchperf_lint.idioms.caches import runs_in_every_step
 from torchperf_lint.idioms.scripting import runs_as_script
 from torchperf_lint.idioms.sync.host_numbers import is_host_number
 from torchperf_lint.idioms.sync.host_truths import is_host_mask, is_made_of_truths, waits_for_masks
@@ -21,6 +18,7 @@ from torchperf_lint.model.handles import dotted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from torchperf_lint.engine.findings import Because
     from torchperf_lint.idioms.sync.indexing import Indexed
     from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.domain.values import Value
@@ -125,39 +123,7 @@ def _by_part(model: Model, indexed: Indexed) -> tuple[str, ast.expr, tuple[Becau
                 of_host = (of_host or is_host_mask(value)) and waits_for_masks(model)
             if is_list or of_host or _counts_up(model, indexed, part):
                 return "copy", part, indexed.value(indexed.node.value).because
-            given = _given_on_host(model, indexed, part)
-            if given is not None:
-                return "copy", part, (given, *held.because)
     return None
-
-
-def _given_on_host(model: Model, indexed: Indexed, part: ast.expr) -> Because | None:
-    """A call in every step that gives indices on the host for a parameter, where others give them on the device.
-
-    What they index must be on the device in each of these calls, so it is made of no parameter.
-    """
-    function, value = indexed.function, indexed.value(part)
-    is_parameter = isinstance(part, ast.Name) and part.id in function.parameter_names
-    if not isinstance(part, ast.Name) or not is_parameter or function.bound_names.count(part.id) > 1:
-        return None
-    if not value.is_tensor or value.mixed or model.rests_on_parameters(function, indexed.statement, indexed.node.value):
-        return None
-    for record in model.callers(function):
-        given = passed(record.call, function, part.id)
-        if given is None or not _is_some_host_index(model, record.function, given):
-            continue
-        if runs_in_every_step(model, record):
-            path = None if model.has(record.function) else record.function.path
-            return Because(record.call.lineno, "indices on the host are given here", path)
-    return None
-
-
-def _is_some_host_index(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
-    """Whether an argument is a tensor of the host with places, and neither a number of it nor a mask."""
-    value = model.value_in(function, node)
-    if not _is_host_tensor(value) or is_host_mask(value) or is_made_of_truths(model, function, node):
-        return False
-    return not _may_be_element(model, function, node, value)
 
 
 def _is_device_number(value: Value) -> bool:
@@ -186,10 +152,7 @@ def _is_host_tensor(value: Value) -> bool:
 
 def may_be_element(model: Model, indexed: Indexed, part: ast.expr) -> bool:
     """Whether a host tensor may be one number of a tensor, `rows[0]`: an index that nothing copies to the device."""
-    return _may_be_element(model, indexed.function, part, indexed.value(part))
-
-
-def _may_be_element(model: Model, function: FunctionInfo, part: ast.expr, value: Value) -> bool:
+    value, function = indexed.value(part), indexed.function
     if not value.is_tensor or value.vector is True:
         return False
     if isinstance(part, ast.Name):

@@ -12,7 +12,6 @@ from torchperf_lint.model.callgraph import calling, frameworks
 from torchperf_lint.model.domain.values import Kind, Value
 from torchperf_lint.model.frequency import numbers
 from torchperf_lint.model.loaders.single_calls import all_sources
-from torchperf_lint.model.syntax.slices import slices_of
 
 if TYPE_CHECKING:
     import ast
@@ -34,11 +33,6 @@ class ValueModel(CodeModel):
     def value_alone(self, function: FunctionInfo, node: ast.expr) -> Value:
         """The same, whatever the function's callers pass."""
         return self._inference.seen_alone(function, node)
-
-    def rests_on_parameters(self, function: FunctionInfo, statement: ast.stmt, node: ast.expr) -> bool:
-        """Whether an expression of the statement is made of a parameter of its function other than `self`."""
-        names = slices_of(function).of_parts(statement, (node,)).names
-        return not names.isdisjoint({*function.parameter_names} - {function.self_name})
 
     def callee(self, record: CallRecord) -> Value:
         """The value of what a call calls: a library's function, one of the project, a method, a module, a class."""
