@@ -20,8 +20,11 @@ _LOOKUPS = frozenset({"get", "pop"})
 _RETURNS = frozenset({"output", "return"})
 """First words in options that ask for a further result."""
 
-OF_TRAINING = frozenset("criterion fit finetune learn loss losses train training".split())
+OF_TRAINING = frozenset("fit finetune learn train training".split())
 """Words in options that ask whether to train."""
+
+_OF_LOSSES = frozenset({"criterion", "loss", "losses"})
+"""Words in options of `forward` that ask for a loss, as who trains the module does."""
 
 _OF_COMMAND_LINES = frozenset({"add_argument", "option"})
 _SWITCHES = {"store_true": False, "store_false": True}
@@ -186,9 +189,9 @@ def _setting(model: Model, function: FunctionInfo, node: ast.expr) -> str | None
 def left_or_handed_on(model: Model, forward: FunctionInfo, name: str, default: object) -> bool:
     """Whether calls nearby leave an argument of `forward`, or each that names it hands on settings or the default.
 
-    Nothing nearby gives the settings another value, and no call that may run it spreads arguments or counts that far;
-    those in itself are of its parts. One that no call names may be given by code that knows the module by its object
-    alone, if it asks for no further result, `return_weights`, or for a loss.
+    Nothing nearby gives the settings another value, and no call that may run it spreads arguments or counts that far.
+    Calls inside this `forward` run other modules. A parameter for which no call hands on settings counts only if its
+    name asks for a further result, `return_weights`, and does not speak of training or a loss: who trains sets it.
     """
     given = [
         (near, record.function, keyword.value)
@@ -202,7 +205,7 @@ def left_or_handed_on(model: Model, forward: FunctionInfo, name: str, default: o
     if any(each is None or named_otherwise(model, each, default) for each in settings):
         return False
     words = name.split("_")
-    asks_for_result = words[0] in _RETURNS and OF_TRAINING.isdisjoint(words)
+    asks_for_result = words[0] in _RETURNS and (OF_TRAINING | _OF_LOSSES).isdisjoint(words)
     if not settings and (not asks_for_result or named_otherwise(model, name, default)):
         return False
     positional = positional_of(forward.arguments)[1:]
