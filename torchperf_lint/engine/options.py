@@ -340,7 +340,7 @@ def is_handed_over(model: Model, function: FunctionInfo) -> bool:
 def _answer(spot: Spot, call: ast.Call, steps: int) -> Option | None:
     """What a function of the project says of options, or of the device: `exists(mask)`, `fuses(foreach, params)`."""
     asked = spot.model.value_in(spot.function, call.func).function
-    if asked is None or not all(isinstance(each, _LEADS) for each in asked.body) or has_computed_names(call):
+    if asked is None or not runs_its_body(asked) or has_computed_names(call):
         return None
     known: dict[str, Option] = {}
     for name in asked.parameter_names[asked.self_name is not None :]:
@@ -358,7 +358,11 @@ def _said(spot: Spot, block: Sequence[ast.stmt], steps: int) -> Option | None:
         if isinstance(each, ast.Return):
             said = None if each.value is None else truth(spot, each.value, steps)
             return said if said is None or because is None else _because_of(because, said)
-        if isinstance(each, ast.If) and not each.orelse and isinstance(each.body[-1], ast.Return):
+        if not isinstance(each, _LEADS):
+            return None
+        if isinstance(each, ast.If):
+            if each.orelse or not isinstance(each.body[-1], ast.Return):
+                return None
             asked = truth(spot, each.test, steps)
             if asked is None:
                 return None
@@ -366,8 +370,6 @@ def _said(spot: Spot, block: Sequence[ast.stmt], steps: int) -> Option | None:
             if asked.value:
                 said = _said(spot, each.body, steps)
                 return None if said is None else _because_of(because, said)
-        elif isinstance(each, ast.If):
-            return None
     return None
 
 
