@@ -97,10 +97,14 @@ def truth(spot: Spot, test: ast.expr, steps: int) -> Option | None:
 
 
 def _on_device(spot: Spot, test: ast.expr) -> Option | None:
-    """What a test for the device says of a tensor that is there: `x.is_cuda`, `all(x.is_cuda for x in xs)`."""
-    is_of_all = isinstance(test, ast.Call) and last_name(test.func) in ("all", "any") and len(test.args) == 1
-    if is_of_all and isinstance(test.args[0], ast.GeneratorExp):  # type: ignore[attr-defined]
-        test = test.args[0].elt  # type: ignore[attr-defined]
+    """What a test for the device says of a tensor that is there: `x.is_cuda`, `any(x.is_cuda for x in xs)`."""
+    if (
+        isinstance(test, ast.Call)
+        and last_name(test.func) in ("all", "any")
+        and len(test.args) == 1
+        and isinstance(test.args[0], ast.GeneratorExp)
+    ):
+        test = test.args[0].elt
     asked = device_test(test)
     if asked is None:
         return None
