@@ -22,7 +22,7 @@ from torchperf_lint.engine.queue_events import runs_its_body
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.arguments import given_for
 from torchperf_lint.model.syntax.device_tests import device_test
-from torchperf_lint.model.syntax.names import last_name
+from torchperf_lint.model.syntax.names import last_name, paired
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -176,14 +176,9 @@ def _unpacked(spot: Spot, name: str) -> ast.expr | None:
     """The expression of a name that one assignment binds beside others: `decay, eps = group["decay"], group["eps"]`."""
     if not spot.model.bound_once(spot.function, name):
         return None
-    for each in spot.function.statements:
-        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Tuple):
-            names, values = each.targets[0], each.value.elts
-            if isinstance(names, ast.Tuple) and not any(isinstance(part, ast.Starred) for part in names.elts):
-                bound = [each.id if isinstance(each, ast.Name) else None for each in names.elts]
-                if name in bound and len(values) == len(bound):
-                    return values[bound.index(name)]
-    return None
+    assignments = (each for each in spot.function.statements if isinstance(each, ast.Assign))
+    pairs = (pair for each in assignments for target in each.targets for pair in paired(target, each.value))
+    return next((value for part, value in pairs if isinstance(part, ast.Name) and part.id == name), None)
 
 
 def _literal(node: ast.expr) -> Option | None:

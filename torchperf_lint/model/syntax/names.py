@@ -52,10 +52,19 @@ def assigned_to(parents: Mapping[ast.AST, ast.AST], node: ast.Attribute) -> ast.
     if not isinstance(parent, ast.Tuple):
         return parent.value if isinstance(parent, (ast.Assign, ast.AnnAssign)) else None
     statement = parents.get(parent)
-    values = statement.value if isinstance(statement, ast.Assign) else None
-    if not isinstance(values, ast.Tuple) or len(values.elts) != len(parent.elts):
-        return None
-    return values.elts[parent.elts.index(node)]
+    pairs = paired(parent, statement.value) if isinstance(statement, ast.Assign) else ()
+    return next((value for part, value in pairs if part is node), None)
+
+
+def paired(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """The parts of a tuple that an assignment binds, each with what it gets: `self.sum, self.count = 0.0, 0`.
+
+    There is none with a star, which may take any number of them.
+    """
+    if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple) or len(target.elts) != len(value.elts):
+        return []
+    is_starred = any(isinstance(each, ast.Starred) for each in (*target.elts, *value.elts))
+    return [] if is_starred else list(zip(target.elts, value.elts, strict=True))
 
 
 def asks_for_tensor(test: ast.expr) -> bool:
