@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.syntax.names import last_name
+from torchperf_lint.model.syntax.names import last_name, names_in
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,16 +16,20 @@ if TYPE_CHECKING:
 
 _GROUPS = "param_groups"
 _PARAMETERS = "params"
+_FILL = frozenset({"dict", "update"})
+"""Calls whose arguments are entries, in a dict or by name."""
 
 
 def default_of_group(model: Model, function: FunctionInfo, node: ast.expr) -> tuple[FunctionInfo, ast.expr] | None:
     """The constructor, and what it gives the option of all groups: `dict(decay=decay)` for `group["decay"]`.
 
-    None if a file nearby sets an entry of that name, in a group or in anything else.
+    None if a file nearby sets an entry of that name, in a group or in anything else, or any entries of a group.
     """
     asked = _asked_of_group(function, node)
     init = None if asked is None or function.cls is None else model.method(function.cls, "__init__")
-    if asked is None or init is None or any(asked in _entries_set(near) for near in model.with_neighbours):
+    if asked is None or init is None:
+        return None
+    if any(not _entries_set(near).isdisjoint({asked, None}) for near in model.with_neighbours):
         return None
     calls = [each.call for each in init.calls_made if last_name(each.call.func) == "__init__"]
     given = [part for call in calls for part in (*call.args, *(each.value for each in call.keywords))]
@@ -80,15 +85,76 @@ def _entry(made: ast.expr, name: str) -> ast.expr | None:
     return None
 
 
-def _entries_set(model: Model) -> set[object]:
-    """The names of entries that the file sets, `group["decay"] = x`, or gives groups, `{"params": x, "decay": 1}`."""
-    return model.remember("entries set", lambda: set(_settings(model.top)))
+def _entries_set(model: Model) -> set[str | None]:
+    """The names of entries that the file sets in groups, or in anything else; None among them for any name."""
+    return model.remember("entries set", lambda: {*_in_dicts(model.top), *_by_calls(model), *_by_statements(model)})
 
 
-def _settings(top: FunctionInfo) -> Iterator[object]:
+def _in_dicts(top: FunctionInfo) -> Iterator[str | None]:
+    """What dicts give groups, `{"params": x, "decay": 1}`, and copies of them: `{**group, "decay": 1}`."""
     for node in top.nodes:
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.slice, ast.Constant):
-            yield node.slice.value
-        elif isinstance(node, ast.Dict):
-            names = [each.value for each in node.keys if isinstance(each, ast.Constant)]
-            yield from names if _PARAMETERS in names else ()
+        if isinstance(node, ast.Dict) or (isinstance(node, ast.Call) and last_name(node.func) == "dict"):
+            names = _names(node)
+            if _PARAMETERS in names:
+                yield from names
+            elif None in names:
+                yield from filter(None, names)
+
+
+def _by_calls(model: Model) -> Iterator[str | None]:
+    """What `group.update({"decay": 1})` sets, and `setdefault`, which leaves what a group of an optimizer has."""
+    for record in model.all_calls:
+        func = record.call.func
+        if not isinstance(func, ast.Attribute):
+            continue
+        is_group = _is_group(record.function, func.value)
+        if func.attr == "update":
+            names = _names(record.call)
+            yield from names if is_group else filter(None, names)
+        elif func.attr == "setdefault" and record.call.args and not is_group:
+            yield from filter(None, [_text(record.call.args[0])])
+
+
+def _by_statements(model: Model) -> Iterator[str | None]:
+    """What `group["decay"] = 1` sets, and `group |= {"decay": 1}`."""
+    for function in model.functions:
+        for each in function.statements:
+            if isinstance(each, ast.AugAssign) and isinstance(each.op, ast.BitOr):
+                names = _names(each.value)
+                yield from names if _is_group(function, each.target) else filter(None, names)
+            for target in each.targets if isinstance(each, ast.Assign) else ():
+                if isinstance(target, ast.Subscript) and _text(target.slice) is None:
+                    yield from [None] if _is_group(function, target.value) else ()
+    for node in model.top.nodes:
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            yield from filter(None, [_text(node.slice)])
+
+
+def _names(made: ast.expr) -> list[str | None]:
+    """The entries that a dict has, or that a call gives one; None among them for those that it does not name."""
+    if isinstance(made, ast.Dict):
+        return [None if each is None else _text(each) for each in made.keys]
+    if not isinstance(made, ast.Call) or last_name(made.func) not in _FILL:
+        return [None]
+    return [*(name for each in made.args for name in _names(each)), *(each.arg for each in made.keywords)]
+
+
+def _text(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _is_group(function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether it is a group of an optimizer: `optimizer.param_groups[0]`, or what a loop over those binds."""
+    if isinstance(node, ast.Subscript):
+        return last_name(node.value) == _GROUPS
+    return isinstance(node, ast.Name) and node.id in function.note(
+        ("names of groups", function), lambda: set(_names_of_groups(function))
+    )
+
+
+def _names_of_groups(function: FunctionInfo) -> Iterator[str]:
+    for each in function.statements:
+        if isinstance(each, ast.For) and any(
+            isinstance(part, ast.Attribute) and part.attr == _GROUPS for part in subtree(each.iter)
+        ):
+            yield from names_in(each.target)
