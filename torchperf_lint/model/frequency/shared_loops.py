@@ -16,42 +16,55 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import FunctionInfo
 
 
-def may_share_loop(frequency: FrequencyQuestions, statement: ast.stmt, other: FunctionInfo, row: ast.stmt) -> bool:
-    """Whether a loop, other than one over epochs, may run both a statement of this file and a row of another function.
+def may_share_loop(
+    frequency: FrequencyQuestions, statement: ast.stmt, other: FunctionInfo, other_statement: ast.stmt
+) -> bool:
+    """Whether a loop, other than one over epochs, may run both a statement of this file and one of another function.
 
-    So it may where who calls the statement's function is not seen, or no loop is.
+    True as well if no loop around the statement is seen, or if code that is not seen may call its function.
     """
     function = frequency.inference.index.places[statement].function
     own = _loops_around(frequency, function, statement)
-    others = _loops_around(frequency.home(other), other, row) if own else None
+    others = _loops_around(frequency.home(other), other, other_statement) if own else None
     if not own or others is None or None in own:
         return True
     return not own.isdisjoint(others)
 
 
-def _loops_around(frequency: FrequencyQuestions, function: FunctionInfo, row: ast.stmt) -> set[Loop | None] | None:
-    """The loops around a row and around all calls that lead to it; None among them for a framework that calls it.
+def _loops_around(
+    frequency: FrequencyQuestions, function: FunctionInfo, statement: ast.stmt
+) -> set[Loop | None] | None:
+    """The loops around a statement and around all calls that lead to it; None among them for one that is not seen.
 
-    None if the callers are too many.
+    That may be a framework's, or a loop around calls of the function, or of a method that leads to it by no loop, if
+    nothing is seen to call them. The result is None if the callers are too many.
     """
-    found: set[Loop | None] = set(_around(frequency, row, function))
+    found: set[Loop | None] = set(_around(frequency, statement, function))
     passed = {function}
     pending = [function]
+    outside_loops = set() if function.is_module else {function}
+    uncalled: set[FunctionInfo] = set()
     while pending:
         current = pending.pop()
         home = frequency.home(current)
+        records = callers(home, current)
+        if all(each.function is current for each in records):
+            uncalled.add(current)
         if home.own_hot_path(current) is not None:
             found.add(None)
-        for record in callers(home, current):
-            found.update(_around(frequency.home(record.function), record.statement, record.function))
+        for record in records:
+            around = _around(frequency.home(record.function), record.statement, record.function)
+            found.update(around)
+            if not around and record.function.cls is not None:
+                outside_loops.add(record.function)
             if record.function not in passed:
                 passed.add(record.function)
                 pending.append(record.function)
         if len(passed) > bounds.MOST_FUNCTIONS_UP:
             return None
-    return found
+    return found if outside_loops.isdisjoint(uncalled) else {*found, None}
 
 
-def _around(home: FrequencyQuestions, row: ast.stmt, function: FunctionInfo) -> list[Loop]:
-    around = home.loops.enclosing(row)
+def _around(home: FrequencyQuestions, statement: ast.stmt, function: FunctionInfo) -> list[Loop]:
+    around = home.loops.enclosing(statement)
     return [each for each in around if home.loops.classify(each, function).kind is not LoopKind.EPOCH]
