@@ -579,3 +579,8 @@ def test_the_document_has_the_inputs_of_the_action_and_the_job_for_gitlab() -> N
     (shown,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     for name, value in yaml.safe_load(shown)["torchperf-lint"].items():
         assert job[name] == value
+
+
+def test_a_failure_says_where_as_far_as_it_is_known() -> None:
+    places = [Failure("a.py", row, column, "why").place for row, column in ((3, 7), (3, None), (None, None))]
+    assert places == ["a.py:3:7", "a.py:3", "a.py"]

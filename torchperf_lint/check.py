@@ -202,8 +202,8 @@ def _write_baseline(results: Sequence[Result], sieve: Sieve, options: argparse.N
     baseline, lost = sieve.written(results), sieve.lost
     baseline.write()
     if lost is not None:
-        place = str(lost._replace(reason="")).removesuffix(" error: ")
-        print(f"{opening(place)} warning: {lost.reason}: only what this run finds is in it now", file=sys.stderr)
+        told = f"{opening(lost.place)}: warning: {lost.reason}"
+        print(f"{told}: only what this run finds is in it now", file=sys.stderr)
     if not options.quiet:
         print(f"Wrote {counted(len(baseline))} to {printable(baseline.path)}.", file=sys.stderr)
     failures = [result.report.failure for result in results if result.report.failure is not None]

@@ -334,10 +334,12 @@ class Failure(NamedTuple):
     reason: str
     in_cell: tuple[int, int, int] | None = None  # the cell of a notebook, and row and column there; `reason` names them
 
+    @property
+    def place(self) -> str:
+        """The path, with row and column where they are known."""
+        if self.row is None:
+            return self.path
+        return f"{self.path}:{self.row}" if self.column is None else f"{self.path}:{self.row}:{self.column}"
+
     def __str__(self) -> str:
-        place = self.path
-        if self.row is not None:
-            place += f":{self.row}"
-            if self.column is not None:
-                place += f":{self.column}"
-        return f"{place}: error: {self.reason}"
+        return f"{self.place}: error: {self.reason}"

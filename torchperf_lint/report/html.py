@@ -172,8 +172,7 @@ def _fix(fix: Fix | None, source: Source | None) -> Iterator[Markup]:
 def _failures(failures: Sequence[Failure]) -> Markup:
     listed = []
     for each in failures:
-        where = "" if each.row is None else f":{each.row}" if each.column is None else f":{each.row}:{each.column}"
-        place = tag("p", broken(f"{printable(each.path)}{where}"), class_="at")
+        place = tag("p", broken(printable(each.place)), class_="at")
         listed.append(tag("li", place, tag("p", f"{NOT_CHECKED}: {printable(each.reason)}")))
     return tag("section", tag("h2", "Not checked"), tag("ul", *listed), class_="failures")
 
