@@ -64,8 +64,11 @@ def test_the_report_that_is_uploaded_is_the_one_that_is_written() -> None:
 
 
 def test_the_programs_of_the_environment_are_found_on_windows_too() -> None:
+    install, run = SCRIPTS[:2]
     folder = "${{ runner.temp }}/torchperf-lint/${{ runner.os == 'Windows' && 'Scripts' || 'bin' }}"
-    assert (SCRIPTS[0]["env"]["PROGRAMS"], SCRIPTS[1]["env"]["LINTER"]) == (folder, f"{folder}/torchperf-lint")
+    assert install["env"]["PROGRAMS"] == folder
+    assert install["run"].endswith('echo "programs=$PROGRAMS" >> "$GITHUB_OUTPUT"\n')
+    assert run["env"]["LINTER"] == f"${{{{ steps.{install['id']}.outputs.programs }}}}/torchperf-lint"
 
 
 def test_suggestions_are_posted_from_the_report_that_is_written(tmp_path: Path) -> None:
@@ -167,6 +170,35 @@ def test_the_script_tells_a_mistake_once(tmp_path: Path, mistake: str) -> None:
     assert (tmp_path / "reports" / "a report.sarif").exists() is begins
     assert (tmp_path / "up").exists() is (tmp_path / "a report.rdjson").exists() is begins
     assert (tmp_path / "outputs").exists() is begins
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the script is one of bash")
+@pytest.mark.parametrize(
+    ("arguments", "status", "told"),
+    [
+        ("--isolated --output-file mine.txt --output-format json train.py", 1, ""),
+        ("--version", 2, "torchperf-lint: error: no sarif report was written\n"),
+    ],
+)
+def test_no_option_of_the_caller_makes_a_job_pass(tmp_path: Path, arguments: str, status: int, told: str) -> None:
+    (tmp_path / "train.py").write_text(LOOP, encoding="utf-8")
+    linter = tmp_path / "linter"
+    linter.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m torchperf_lint "$@"\n', encoding="utf-8")
+    linter.chmod(0o755)
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", SCRIPTS[1]["run"]],
+        cwd=tmp_path,
+        env={**os.environ, **GIVEN, "LINTER": str(linter), "ARGUMENTS": arguments},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (status, told)
+    for report in (tmp_path / "up", tmp_path / "a report.sarif"):
+        assert report.exists() == (status == 1)
+    if status == 1:
+        assert json.loads((tmp_path / "up").read_text(encoding="utf-8"))["runs"][0]["results"]
+        assert (tmp_path / "mine.txt").exists()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the script is one of bash")
