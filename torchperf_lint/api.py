@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.adopt.baseline import BadBaseline
 from torchperf_lint.adopt.sieve import sieve_for
-from torchperf_lint.api_options import options_of, path_of, paths_of, processes
+from torchperf_lint.api_options import options_of, path_of, paths_of, processes, sources_of
 from torchperf_lint.check import repaired, spared_in
 from torchperf_lint.config import BadConfig
 from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE, discover
@@ -21,7 +20,7 @@ from torchperf_lint.options import parsed, settings_for
 from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from torchperf_lint.config import Settings
     from torchperf_lint.engine.findings import Because, Diagnostic
@@ -155,19 +154,9 @@ def lint(
     With `cache`, what is learnt of the project is kept in `.torchperf_lint_cache` in its root. Files that cannot be
     checked are in the result's `problems`.
     Raise ValueError for an unknown rule, a wrong version, glob, level or number, or a configuration or baseline that
-    cannot be read, and TypeError for what is no list or no string; both name the option.
+    cannot be read, and TypeError for a value of another type; both name the option.
     """
-    options = options_of(
-        lists={"select": select, "ignore": ignore, "extend_select": extend_select},
-        globs={"exclude": exclude, "extend_exclude": extend_exclude},
-        levels=(min_confidence, min_severity),
-        targets=(target_torch, target_torchmetrics),
-        baseline=path_of("baseline", baseline),
-        no_baseline=no_baseline,
-        config=path_of("config", config),
-        isolated=isolated,
-    )
-    run = _Run(paths_of(paths), sources, options, cache, processes(jobs))
+    run = _run_of(locals())
     results = run.results(Action.CHECK)
     findings = Findings(each for result in results for each in _findings(result))
     findings.problems = tuple(each for each in map(_problem, results) if each is not None)
@@ -202,17 +191,7 @@ def fix(
     Nothing is written unless `write` is true, and then the files only: sources are strings, and stay with the caller.
     The other parameters, and the errors, are those of `lint`.
     """
-    options = options_of(
-        lists={"select": select, "ignore": ignore, "extend_select": extend_select},
-        globs={"exclude": exclude, "extend_exclude": extend_exclude},
-        levels=(min_confidence, min_severity),
-        targets=(target_torch, target_torchmetrics),
-        baseline=path_of("baseline", baseline),
-        no_baseline=no_baseline,
-        config=path_of("config", config),
-        isolated=isolated,
-    )
-    run = _Run(paths_of(paths), sources, options, cache, processes(jobs))
+    run = _run_of(locals())
     if write and sources is not None:
         raise ValueError("sources are strings, which cannot be written: call `fix` for the paths alone")
     results = run.results(Action.FIX if write else Action.TRY, unsafe)
@@ -230,21 +209,42 @@ def fix(
     )
 
 
+def _run_of(given: Mapping[str, Any]) -> _Run:
+    """A call of `lint` or `fix`, by all its parameters."""
+    options = options_of(
+        lists={name: given[name] for name in ("select", "ignore", "extend_select")},
+        globs={name: given[name] for name in ("exclude", "extend_exclude")},
+        levels=(given["min_confidence"], given["min_severity"]),
+        targets=(given["target_torch"], given["target_torchmetrics"]),
+        baseline=path_of("baseline", given["baseline"]),
+        no_baseline=given["no_baseline"],
+        config=path_of("config", given["config"]),
+        isolated=given["isolated"],
+    )
+    paths, sources = paths_of(given["paths"]), sources_of(given["sources"])
+    return _Run(paths, sources, options, given["cache"], processes(given["jobs"]))
+
+
 class _Run:
     """One call: its files, its sources and its settings."""
 
     def __init__(
-        self, paths: list[str], sources: Sources | None, options: dict[str, Any], cache: bool, jobs: int | None
+        self,
+        paths: list[str],
+        sources: str | bytes | dict[str, str | bytes],
+        options: dict[str, Any],
+        cache: bool,
+        jobs: int | None,
     ) -> None:
         self._paths = paths
-        self._alone = _bytes(sources) if isinstance(sources, str | bytes) else None
-        self._given: Mapping[str, str | bytes] = {ALONE: sources} if isinstance(sources, str | bytes) else {}
+        self._alone: bytes | None = None
         self._texts: dict[str, bytes] = {}
-        if isinstance(sources, Mapping):
-            self._given = {os.fspath(path): text for path, text in sources.items()}
-            self._texts = {path: _bytes(text) for path, text in self._given.items()}
-            if any("\0" in path for path in self._texts):
-                raise ValueError("the path of a source cannot have a null character")
+        if isinstance(sources, dict):
+            self._given = sources
+            self._texts = {path: _bytes(text) for path, text in sources.items()}
+        else:
+            self._given = {ALONE: sources}
+            self._alone = _bytes(sources)
         self._cache = CACHE_FOLDER if cache else None
         self._jobs = jobs
         self._isolated: bool = options["isolated"]
@@ -261,14 +261,18 @@ class _Run:
         """A file's text before and after the fixes; None where the file cannot be read."""
         if result.data != result.before:
             return _decoded(result.path, result.before), _decoded(result.path, result.data)
+        text = self._unchanged(result)
+        return text, text
+
+    def _unchanged(self, result: Result) -> str | None:
         given = self._given.get(result.path)
         if isinstance(given, str):
-            return given, given
-        data = result.before or given
-        if not data and given is None:  # of a file that could not be checked, no bytes are kept
-            data = _content(result.path)
-        text = None if data is None else _decoded(result.path, data)
-        return text, text
+            return given
+        if given is not None:
+            return _decoded(result.path, given)
+        # A result keeps no bytes of a file that could not be checked.
+        data = result.before or _content(result.path)
+        return None if data is None else _decoded(result.path, data)
 
     def results(self, action: Action, unsafe: bool = False) -> list[Result]:
         """The results of all files and sources, with the findings that count."""
@@ -356,8 +360,8 @@ class _Run:
 
 
 def _bytes(text: str | bytes) -> bytes:
-    if not isinstance(text, str):
-        return bytes(text)
+    if isinstance(text, bytes):
+        return text
     try:
         return text.encode(errors="surrogateescape")
     except UnicodeEncodeError:  # no file has such a text: it is one that cannot be decoded

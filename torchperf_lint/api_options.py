@@ -6,7 +6,7 @@ Each function raises ValueError for a wrong value and TypeError for one of a wro
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.config_keys import checked_globs, checked_selectors
@@ -14,7 +14,7 @@ from torchperf_lint.engine.findings import checked_confidence, checked_severity
 from torchperf_lint.knowledge.versions import parse_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 
 def options_of(
@@ -53,12 +53,12 @@ def _checked(name: str, check: Callable[[Any], Any], given: Any) -> Any:
         raise ValueError(f"`{name}`: {error}") from None
 
 
-def _listed(name: str, given: Iterable[str] | None) -> list[str] | None:
+def _listed(name: str, given: object) -> list[str] | None:
     if given is None:
         return None
     if isinstance(given, str):  # whose letters would be taken for selectors
         raise TypeError(f"`{name}` is a list of strings, not one string")
-    if not isinstance(given, Iterable):
+    if isinstance(given, bytes) or not isinstance(given, Iterable):
         raise TypeError(f"`{name}` is a list of strings, not {given!r}")
     listed = list(given)
     for each in listed:
@@ -100,6 +100,27 @@ def paths_of(given: object) -> list[str]:
     """The paths of a call."""
     if isinstance(given, str | os.PathLike):
         given = [given]
-    if not isinstance(given, Iterable):
+    if isinstance(given, bytes) or not isinstance(given, Iterable):
         raise TypeError(f"`paths` is a path or a list of paths, not {given!r}")
     return [_path("paths", each) for each in given]
+
+
+def sources_of(given: object) -> str | bytes | dict[str, str | bytes]:
+    """The sources of a call: one text, or texts by their paths."""
+    if given is None:
+        return {}
+    if isinstance(given, str | bytes):
+        return given
+    if not isinstance(given, Mapping):
+        raise TypeError(f"`sources` is a text or maps paths to texts, not {given!r}")
+    texts: dict[str, str | bytes] = {}
+    for each, text in given.items():
+        path: object = os.fspath(each) if isinstance(each, os.PathLike) else each
+        if not isinstance(path, str):
+            raise TypeError(f"`sources` maps paths to texts, and {each!r} is no path")
+        if not isinstance(text, str | bytes):
+            raise TypeError(f"`sources` is a text or maps paths to texts, and {text!r} of {path!r} is none")
+        if "\0" in path:
+            raise ValueError("the path of a source cannot have a null character")
+        texts[path] = text
+    return texts
