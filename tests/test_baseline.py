@@ -225,6 +225,51 @@ def test_a_broken_file_is_one_line(lint, text, told):  # noqa: F811
     assert Path("known.json").read_bytes() == text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"version": 1, "findings": {}, "name": "other"}',
+        '{"version": 1, "findings": {"high": [], "low": []}}',
+        '{"version": 2, "name": "other", "findings": {}}',
+        '{"version": 2, "findings": {"x',
+        '{"version": 2, "findings": {"x": "',
+        '{"version": 2, "findings": {"x": 3',
+        '{"version": 2, "findings": {"a.py": [{"code": "E501", "row": 3',
+        '{"version": 2, "findings": {"x": "\\"a.py\\": [{\\"code\\": \\"c\\", \\"fingerprint\\": 3"}}',
+    ],
+)
+def test_a_file_that_was_never_a_baseline_is_not_overwritten(lint, text):  # noqa: F811
+    write("a.py", "slow\n")
+    write("known.json", text)
+    status, out, err = lint("--baseline", "known.json", "--write-baseline")
+    assert (status, out, len(err.splitlines())) == (2, "", 1)
+    assert err.endswith("; it is not overwritten: delete it, or name another file\n")
+    assert Path("known.json").read_text() == text
+
+
+def test_a_byte_order_mark_changes_nothing(lint):  # noqa: F811
+    write("a.py", "x = slow\n")
+    known(lint)
+    path = Path("known.json")
+    whole = path.read_bytes()
+    path.write_bytes(b"\xef\xbb\xbf" + whole)
+    assert lint("--baseline", "known.json", "-q") == (0, "", "")
+    path.write_bytes(b"\xef\xbb\xbf" + whole[:-9])
+    status, _, err = lint("--baseline", "known.json", "--write-baseline", "-q")
+    assert (status, "only what this run finds" in err, path.read_bytes()) == (0, True, whole)
+
+
+def test_a_baseline_that_is_cut_off_in_its_first_entry_is_written_anew(lint):  # noqa: F811
+    write("sub/a.py", "x = slow\n")
+    known(lint)
+    path = Path("known.json")
+    whole = path.read_text()
+    for end in range(whole.index('"code"') + len('"code"'), len(whole) - 2):
+        path.write_text(whole[:end])
+        assert lint("--baseline", "known.json", "--write-baseline", "-q")[0] == 0, whole[:end]
+        assert path.read_text() == whole
+
+
 ENTRY = '{"code": "TPL102", "fingerprint": "f"}'
 
 

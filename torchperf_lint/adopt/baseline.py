@@ -24,10 +24,16 @@ if TYPE_CHECKING:
 VERSION = 1
 """Of the format; another way to make fingerprints needs another version."""
 
-_MARKER = r"(?:[<|=>]{7}[^\n]*\n\s*)?"
-_LIKE_OURS = re.compile(rf"""\s*{_MARKER}\{{\s*{_MARKER}"version"\s*:\s*\d+\s*,[^{{}}]{{0,300}}?"findings"\s*:\s*\{{""")
-_ENTRY = re.compile(r"""\{\s*"code"\s*:\s*"[^"]+",\s*"fingerprint"\s*:""")
-_NO_ENTRY = re.compile(r"""[\s{}]*""")
+_MARK = re.compile(r"^[<|=>]{7}.*$", re.MULTILINE)
+"""A line that a merge puts around what is in conflict; the rows between are those of baselines."""
+
+_TOKEN = re.compile(r"""(?P<text>"(?:[^"\\]|\\.)*")|(?P<cut>".*)|(?P<number>\d+)|\S""", re.DOTALL)
+"""Of JSON, whatever its blanks, also where the file ends inside a string."""
+
+_KEYS = frozenset({'"version"', '"findings"', '"code"', '"fingerprint"'})
+_BEGUN = '"":[{"code"'
+_ENTRY = f'{_BEGUN}:"","fingerprint":'
+"""The shape of a file's first entry, and of as much of it as shows that it is one."""
 
 
 class BadBaseline(ValueError):
@@ -173,7 +179,11 @@ def read(path: str, *, writes: bool = False) -> Baseline:
     except (OSError, ValueError) as error:
         raise BadBaseline(path, f"cannot be read: {_reason(error)}") from None
     try:
-        return Baseline(path, _files_of(path, _document(path, data)))
+        document = _document(path, data)
+        baseline = Baseline(path, _files_of(path, document))
+        if writes and not len(baseline) and document != {"version": VERSION, "findings": {}}:
+            raise BadBaseline(path, "is no baseline: it has no entries but other data")
+        return baseline
     except BadBaseline as error:
         _, row, column, reason, _ = error.failure
         if not _is_like_ours(data):
@@ -185,19 +195,33 @@ def read(path: str, *, writes: bool = False) -> Baseline:
 
 
 def _is_like_ours(data: bytes) -> bool:
-    """Whether this is nothing, or has been a baseline: of another version, or damaged, as by a merge."""
-    text = data.decode(errors="replace")
-    if not text.strip():
-        return True
-    head = _LIKE_OURS.match(text)
-    if head is None:
-        return False
-    return _ENTRY.search(text, head.end()) is not None or _NO_ENTRY.fullmatch(text, head.end()) is not None
+    """Whether this is nothing, or has been a baseline: of another version, or damaged, as by a merge.
+
+    Without an entry it is one only as a whole, or where it is cut off in the first one.
+    """
+    text = data.decode("utf-8-sig", errors="replace")
+    head, findings, rest = _shape(text).partition('"findings":{')
+    if not findings:
+        return not text.strip()
+    if _ENTRY in rest:
+        return head.startswith('{"version":0,')
+    return head == '{"version":0,' and (rest == "}}" or (rest.startswith(_BEGUN) and _ENTRY.startswith(rest)))
+
+
+def _shape(text: str) -> str:
+    """JSON without blanks, marks of conflicts and values: its keys that a baseline has, and its punctuation."""
+    parts = []
+    for token in _TOKEN.finditer(_MARK.sub("", text)):
+        if token["text"]:
+            parts.append(token["text"] if token["text"] in _KEYS else '""')
+        else:
+            parts.append('"' if token["cut"] else "0" if token["number"] else token[0])
+    return "".join(parts)
 
 
 def _document(path: str, data: bytes) -> Any:
     try:
-        return json.loads(data.decode())
+        return json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise BadBaseline(path, "is not UTF-8") from None
     except json.JSONDecodeError as error:
