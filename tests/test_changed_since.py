@@ -230,6 +230,20 @@ def test_each_of_several_repositories_is_compared(lint, monkeypatch, tmp_path): 
     write("c.py", "slow\n")
     _, _, err = lint("--changed-since", "HEAD", "one", "c.py")
     assert err.startswith(f"torchperf-lint: error: git finds no repository around {tmp_path}: ")
+    status, _, err = lint("--changed-since", "HEAD", ".")
+    assert status == 2, "a folder that only holds repositories is in none"
+    assert err.startswith(f"torchperf-lint: error: git finds no repository around {tmp_path}: ")
+
+
+def test_a_repository_inside_another_is_new_to_that_one(repository):
+    write("a.py", "slow\n")
+    committed()
+    write("inner/b.py", "slow\n")
+    begun("inner")
+    committed("inner")
+    since = ("--changed-since", "HEAD")
+    assert places(repository, *since, "inner/b.py") == []
+    assert places(repository, *since, "inner/b.py", "a.py") == places(repository, *since) == ["inner/b.py:1"]
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,8 @@ class Changes(NamedTuple):
 def changes_since(commit: str, folder: str, paths: Iterable[str] = ()) -> Changes:
     """What differs on disk from where HEAD left `commit`, in the repository around a folder or file.
 
-    Where there is none, the folder may be around the repositories of the `paths`: then it is what differs in these.
+    Where there is none, the folder may be around the repositories of the `paths`: then it is what differs in these. In
+    a repository around all paths, those of another one inside it are untracked unless it is a submodule.
     Without a common commit, as in a shallow clone, it is what differs from `commit` itself. Raise NoChanges where there
     is no git, no repository or no such commit.
     """
