@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.conventions import ACCELERATOR_NAMES
 from torchperf_lint.model.domain.values import Device, text_names
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.syntax.device_tests import truth_on_cuda
+from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import Place
 
 _ACCELERATOR_NAME = re.compile(ACCELERATOR_NAMES)
-_BESIDE_CUDA = re.compile(r"(?:^|_)(?:mps|npu|xpu|xla|tpu|hpu|mlu)(?:_|:|$)")
 _SWAPPED = {"body": "orelse", "orelse": "body", None: None}
 _DENIES = re.compile(r"(^|[._])(no|not|without|disable|skip)_|cpu")
 
@@ -69,16 +69,8 @@ def _arm_without_cuda(test: ast.expr) -> str | None:
     if isinstance(test, ast.BoolOp):
         arm = "body" if isinstance(test.op, ast.And) else "orelse"
         return arm if arm in map(_arm_without_cuda, test.values) else None
-    on_accelerator = arm_on_accelerator(test)
-    return on_accelerator if _asks_beside_cuda(test) else _SWAPPED[on_accelerator]
-
-
-def _asks_beside_cuda(test: ast.expr) -> bool:
-    """Whether a test is for an accelerator of another kind alone, as `x.device.type == "mps"`."""
-    nodes = [each for each in subtree(test) if isinstance(each, (ast.Constant, ast.Name, ast.Attribute))]
-    named = [each.value if isinstance(each, ast.Constant) else last_name(each) for each in nodes]
-    texts = [text for text in named if isinstance(text, str)]
-    return any(map(_BESIDE_CUDA.search, texts)) and not any("cuda" in text for text in texts)
+    truth = truth_on_cuda(test)
+    return None if truth is None else "orelse" if truth else "body"
 
 
 def _names_host(test: ast.expr) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.syntax.index import dotted, last_name
 
 _TRUTHS = {"is_cuda": True, "is_cpu": False}
 _NAMES = {"cuda": True, "cpu": False}
@@ -32,6 +32,24 @@ def device_test(test: ast.expr) -> DeviceTest | None:
         if subject is not None and truth is not None:
             return DeviceTest(subject, truth is isinstance(test.ops[0], ast.Eq))
     return None
+
+
+def truth_on_cuda(test: ast.expr) -> bool | None:
+    """The truth of a test, without `and`, `or` and `not`, where CUDA is used; None if that does not decide it."""
+    if isinstance(test, ast.Call):
+        return True if f".{dotted(test.func)}".endswith(".cuda.is_available") else None
+    if isinstance(test, (ast.Name, ast.Attribute)):
+        name = (last_name(test) or "").lower()
+        return True if name == "use_cuda" else _TRUTHS.get(name) if isinstance(test, ast.Attribute) else None
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], (ast.Eq, ast.NotEq)):
+        return None
+    text, is_equal = device_text(test.comparators[0]), isinstance(test.ops[0], ast.Eq)
+    if text is None or _device_asked(test.left) is None:
+        return None
+    if isinstance(test.left, ast.Attribute) and test.left.attr == "type":
+        is_device = text in _NAMES or last_name(test.left.value) == "device"
+        return (text == "cuda") is is_equal if is_device else None
+    return not is_equal if text == "cpu" else None  # `device == "cuda"` is false for "cuda:0"
 
 
 def device_text(node: ast.expr) -> str | None:
