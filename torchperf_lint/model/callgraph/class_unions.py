@@ -79,13 +79,13 @@ def made(
     inference: ValueQuestions,
     classes: tuple[ClassInfo | Registry, ...],
     call: ast.Call,
-    as_what: Callable[[Value], Value],
+    refined: Callable[[Value], Value],
 ) -> Value:
-    """A new object of one of the classes, each seen as what it is for a library."""
+    """A new object of one of the classes; `refined` says what each is for a library."""
     known = [cls for cls in classes if not isinstance(cls, Registry)]
     if len(known) < len(classes):
         return Value(among=classes)
-    return join_all(as_what(inference.instance(cls)._replace(created=call)) for cls in known)
+    return join_all(refined(inference.instance(cls)._replace(created=call)) for cls in known)
 
 
 def may_mean(
