@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.measure import Measurement
+from rich.progress_bar import ProgressBar
 
 from linting import ROOT
 from torchperf_lint.report import progress
@@ -119,6 +122,41 @@ def test_the_rate_is_that_of_what_is_being_done(monkeypatch: pytest.MonkeyPatch)
     now = 12.0
     shown.advance(6, 20)
     assert shown.told(80) == "6/20 files, 0.5 files/s, 12 s"
+
+
+def test_what_is_told_fits_beside_the_spinner_and_the_shortest_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    shown = progress.Shown(io.StringIO(), colour=False)
+    now = 8.0
+    shown.read(1234, 5678)
+
+    def line(width: int) -> str:
+        monkeypatch.setenv("COLUMNS", str(width))
+        stream = io.StringIO()
+        bar = progress._bar(stream, False, shown)
+        bar.add_task(progress.READING, completed=1234, total=5678)
+        bar.console.print(bar.get_renderable(), end="")
+        return stream.getvalue().rstrip("\n")
+
+    console = Console(width=80)
+    shortest = Measurement.get(console, console.options, ProgressBar()).minimum
+    parts = ["1234/5678 files", "154.2 files/s", "8 s"]
+    for count in (1, 2, 3):
+        told = ", ".join(parts[:count])
+        least = len(progress.READING) + progress._BESIDE + len(told)
+        assert re.fullmatch(f". {progress.READING} .{{{shortest}}} {told}", line(least))
+
+
+def test_what_is_told_does_not_wait_for_who_changes_it() -> None:
+    """As rich draws under its own lock while the run takes the bar away."""
+    shown = progress.Shown(io.StringIO(), colour=False)
+    with shown._lock:
+        told: list[str] = []
+        thread = threading.Thread(target=lambda: told.append(shown.told(80)), daemon=True)
+        thread.start()
+        thread.join(10)
+        assert told == ["0 s"]
 
 
 @pytest.mark.parametrize(("columns", "seen"), [("60", "files/s"), ("40", "1234/5678 files")])

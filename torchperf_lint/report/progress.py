@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +42,20 @@ def progress_bar(stream: TextIO, *, colour: bool = True) -> Iterator[Shown | Non
         shown.end()
 
 
+class _State(NamedTuple):
+    """How far a run is; `others` are files that this phase did not do, `since` is when it began.
+
+    `last` is when a file was done last.
+    """
+
+    doing: str
+    done: int
+    total: int
+    others: int
+    since: float
+    last: float
+
+
 class Shown:
     """The state of a run, and the bar that shows it once it has begun; methods may be called from any thread.
 
@@ -51,9 +65,8 @@ class Shown:
     def __init__(self, stream: TextIO, colour: bool) -> None:
         self._stream, self._colour, self._begun = stream, colour, time.monotonic()
         self._lock = threading.Lock()
-        self._doing, self._done, self._total = READING, 0, 0
-        self._before, self._last = 0, self._begun  # what was done of the phase before it began again, and when
-        self._since = self._begun
+        # Replaced as a whole: rich calls `told` under a lock of its own, and must not wait there for this one.
+        self._state = _State(READING, 0, 0, 0, self._begun, self._begun)
         self._bar: Progress | None = None
         self._ended = False
 
@@ -78,22 +91,22 @@ class Shown:
 
     def told(self, room: int) -> str:
         """Files done, their number and their rate, and the seconds since the run has begun: what fits the room."""
-        now = time.monotonic()
+        now, state = time.monotonic(), self._state
         elapsed = f"{now - self._begun:.0f} s"
-        if not self._total:
+        if not state.total:
             return elapsed
-        rate = (self._done - self._before) / max(now - self._since, 0.001)
-        parts = [f"{self._done}/{self._total} files", f"{rate:.1f} files/s", elapsed]
+        rate = (state.done - state.others) / max(now - state.since, 0.001)
+        parts = [f"{state.done}/{state.total} files", f"{rate:.1f} files/s", elapsed]
         while len(parts) > 1 and len(", ".join(parts)) > room:
             parts.pop()
         return ", ".join(parts)
 
     def _note(self, doing: str, done: int, total: int) -> None:
         with self._lock:
-            now = time.monotonic()
-            if doing != self._doing:
-                self._doing, self._before, self._since = doing, done - 1, self._last
-            self._done, self._total, self._last = done, total, now
+            _, _, _, others, since, last = self._state
+            if doing != self._state.doing:
+                others, since = done - 1, last
+            self._state = _State(doing, done, total, others, since, time.monotonic())
             self._update()
 
     def end(self) -> None:
@@ -104,11 +117,10 @@ class Shown:
                 self._bar.stop()
 
     def _update(self) -> None:
-        if self._bar is not None and self._total:
-            is_last = self._doing == CHECKING and self._done == self._total
-            doing = ENDING if is_last else self._doing
-            task = self._bar.tasks[0].id
-            self._bar.update(task, completed=self._done, total=self._total, description=doing)
+        doing, done, total, *_ = self._state
+        if self._bar is not None and total:
+            told = ENDING if doing == CHECKING and done == total else doing
+            self._bar.update(self._bar.tasks[0].id, completed=done, total=total, description=told)
 
 
 def _bar(stream: TextIO, colour: bool, shown: Shown) -> Progress:
@@ -121,8 +133,6 @@ def _bar(stream: TextIO, colour: bool, shown: Shown) -> Progress:
 
     class Files(ProgressColumn):
         """What is told of the files."""
-
-        max_refresh = None
 
         def render(self, task: Task) -> Text:
             return Text(shown.told(console.width - len(task.description) - _BESIDE))
