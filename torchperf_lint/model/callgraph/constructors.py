@@ -57,8 +57,7 @@ def _may_be_handed_on(inference: ValueQuestions, cls: ClassInfo) -> bool:
     """Whether, by names, something names the class without calling it: `MODELS = {"small": Small}`."""
     if cls.name in cls.index.handed or cls.name in cls.index.held or cls.index.also_called(cls.name):
         return True
-    program = inference.program
-    return program is not None and (program.names_elsewhere(cls.name, cls.index) or bool(program.files_passing(cls)))
+    return inference.program is not None and inference.program.names_elsewhere(cls.name, cls.index)
 
 
 def may_be_chosen(inference: ValueQuestions, init: FunctionInfo) -> bool:
