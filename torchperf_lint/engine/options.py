@@ -339,7 +339,7 @@ def is_handed_over(model: Model, function: FunctionInfo) -> bool:
 def _answer(spot: Spot, call: ast.Call, steps: int) -> Option | None:
     """What a function of the project says of options, or of the device: `exists(mask)`, `fuses(foreach, params)`."""
     asked = spot.model.value_in(spot.function, call.func).function
-    if asked is None or not runs_its_body(asked) or has_computed_names(call):
+    if asked is None or not runs_its_body(asked) or has_computed_names(call) or spot.model.is_overridden(asked):
         return None
     known: dict[str, Option] = {}
     for name in asked.parameter_names[asked.self_name is not None :]:

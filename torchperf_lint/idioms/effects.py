@@ -261,7 +261,7 @@ def _of_function(model: Model, function: FunctionInfo, depth: int) -> Effects:
     if any(last_name(_called(each)) not in _PLAIN_DECORATORS for each in function.decorators):
         return ANYTHING
     home = model.home(function)
-    if function.cls is not None and _is_overridden(home, function):
+    if home.is_overridden(function):
         return ANYTHING
     key = ("effects", function, depth)
     return home.remember(key, lambda: of_code(home, function, function.nodes, depth - 1))
@@ -269,15 +269,6 @@ def _of_function(model: Model, function: FunctionInfo, depth: int) -> Effects:
 
 def _called(decorator: ast.expr) -> ast.expr:
     return decorator.func if isinstance(decorator, ast.Call) else decorator
-
-
-def _is_overridden(model: Model, function: FunctionInfo) -> bool:
-    """Whether a class of the file, or of one next to it, has another method of that name in its place."""
-    return any(
-        cls is not function.cls and function.name in cls.methods and function.cls in each.lineage(cls)
-        for each in model.with_neighbours
-        for cls in each.classes_with(function.name)
-    )
 
 
 def _of_node(model: Model, function: FunctionInfo, node: ast.AST, depth: int) -> Effects:

@@ -236,6 +236,15 @@ class Model(SiteModel):
         around = [] if program is None else program.neighbours(self._index)
         return [self, *map(self._model, around)]
 
+    def is_overridden(self, function: FunctionInfo) -> bool:
+        """Whether a class of the file, or of one next to it, has another method of that name in its place."""
+        cls = function.cls
+        return cls is not None and any(
+            other is not cls and function.name in other.methods and cls in near.lineage(other)
+            for near in self.with_neighbours
+            for other in near.classes_with(function.name)
+        )
+
     def models_making(self, cls: ClassInfo, taker: str) -> list[Model]:
         """The other files that make objects of the class, and call something named `taker`."""
         program = self._analyzed.program

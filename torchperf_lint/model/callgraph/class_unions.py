@@ -75,17 +75,12 @@ def _with_method(inference: ValueQuestions, base: Value, name: str) -> Value:
     return base._replace(among=tuple(found)) if found else base
 
 
-def made(
-    inference: ValueQuestions,
-    classes: tuple[ClassInfo | Registry, ...],
-    call: ast.Call,
-    refined: Callable[[Value], Value],
-) -> Value:
-    """A new object of one of the classes; `refined` says what each is for a library."""
+def made(inference: ValueQuestions, classes: tuple[ClassInfo | Registry, ...], call: ast.Call) -> Value:
+    """A new object of one of the classes."""
     known = [cls for cls in classes if not isinstance(cls, Registry)]
     if len(known) < len(classes):
         return Value(among=classes)
-    return join_all(refined(inference.instance(cls)._replace(created=call)) for cls in known)
+    return join_all(inference.instance(cls)._replace(created=call) for cls in known)
 
 
 def may_mean(

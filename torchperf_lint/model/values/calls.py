@@ -79,9 +79,7 @@ def result(
     if kind is Kind.CLASS and isinstance(callee.constant, tuple):
         return records.named_tuple([str(name) for name in callee.constant], arguments, keywords)
     if kind is Kind.CLASS:
-        return class_unions.made(
-            evaluator.inference, callee.among, node, lambda each: _as_loader(evaluator, each, node)
-        )
+        return class_unions.made(evaluator.inference, callee.among, node)
     if callee.among:
         called = class_unions.as_callable(evaluator.inference, callee)
         given = class_unions.joined(
