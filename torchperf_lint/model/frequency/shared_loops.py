@@ -37,7 +37,8 @@ def _loops_around(
     """The loops around a statement and around all calls that lead to it; None among them for one that is not seen.
 
     That may be a framework's, or a loop around calls of the function, or of a method that leads to it by no loop, if
-    nothing is seen to call them. The result is None if the callers are too many.
+    nothing is seen to call them. The result is None if the callers are too many, or if a generator or a function that
+    is handed over leads there.
     """
     found: set[Loop | None] = set(_around(frequency, statement, function))
     passed = {function}
@@ -50,6 +51,8 @@ def _loops_around(
         records = callers(home, current)
         if all(each.function is current for each in records):
             uncalled.add(current)
+        if current.is_generator or current.name in current.index.handed:  # other loops run it beside their own passes
+            return None
         if home.own_hot_path(current) is not None:
             found.add(None)
         for record in records:
