@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from torchperf_lint.model.domain.values import (
     Value,
     container,
     join,
+    join_all,
     located,
 )
 from torchperf_lint.model.frequency.numbers import is_certain
@@ -98,6 +100,12 @@ def test_join_is_idempotent(value: Value) -> None:
 def test_join_does_not_care_about_sides(left: Value, right: Value) -> None:
     one, other = join(left, right), join(right, left)
     assert one._replace(because=()) == other._replace(because=())
+
+
+@given(st.lists(st.sampled_from([UNKNOWN, *(Value(kind, d) for kind in (Kind.TENSOR, Kind.PYTREE) for d in Device)])))
+def test_where_a_join_is_does_not_depend_on_the_order(values: list[Value]) -> None:
+    joined = [join_all(some) for some in itertools.permutations(values[:3])]
+    assert len({(each.device, each.partly_host) for each in joined}) == 1
 
 
 @given(VALUES)

@@ -83,9 +83,6 @@ class Device(enum.Enum):
 WHOLE_BATCH = "batch"
 """The `ref` of a batch as a whole, before anything shows which parts it has."""
 
-IN_TWO_PLACES = "in two places"
-"""The `ref` of tensors that are on the host on one path and on the accelerator on another."""
-
 
 class Origin(enum.Enum):
     """The memory layout of what comes from a loader's batch."""
@@ -123,6 +120,7 @@ class Value(NamedTuple):
     constant: object = None  # numbers and strings that are written literally
     created: ast.Call | None = None  # the call that created a loader, metric, module ...
     mixed: bool = False  # a tensor on some paths and a Python number on others
+    partly_host: bool = False  # on the host on some paths, and elsewhere or nobody knows where on others
     because: tuple[Because, ...] = ()
     sources: tuple[ast.Call, ...] = ()  # loaders and batches: every call that may have created the loader
     among: tuple[ClassInfo | Registry, ...] = ()  # classes and objects: their possible classes and registries
@@ -206,6 +204,7 @@ def join(left: Value, right: Value, lean: bool = False) -> Value:
         _same(left.constant, right.constant) if type(left.constant) is type(right.constant) else None,
         left.created if left.created is right.created else None,
         left.mixed or right.mixed,
+        _is_partly_host(left, right, device),
         _shown_by(left, right),
         _union(left.sources, right.sources),
         _join_classes(left, right),
@@ -288,7 +287,9 @@ def _join_kinds(left: Value, right: Value, lean: bool) -> Value:
         return Value(Kind.UNKNOWN, device, because=_shown_by(left, right))
     sources = _union(left.sources, right.sources)
     among = _join_classes(left, right) if left.kind in _OBJECTS and right.kind in _OBJECTS else ()
-    return Value(sources=sources, among=among) if sources or among else UNKNOWN
+    partly_host = _is_partly_host(left, right, device)
+    is_any = not sources and not among and not partly_host
+    return UNKNOWN if is_any else Value(sources=sources, among=among, partly_host=partly_host)
 
 
 def _leaf(value: Value) -> Value | None:
@@ -323,13 +324,17 @@ def _same(left: _T | None, right: _T | None) -> _T | None:
 
 def _join_refs(left: Value, right: Value) -> str | None:
     """What both are: two distributions of torch of different families are distributions still."""
-    is_split = Device.CPU in (left.device, right.device) and (left.device.on_accelerator or right.device.on_accelerator)
-    if left.kind is Kind.PYTREE and (is_split or IN_TWO_PLACES in (left.ref, right.ref)):
-        return IN_TWO_PLACES
     if left.ref == right.ref:
         return left.ref
     are_distributions = left.kind is Kind.INSTANCE and {left.ref, right.ref} <= distributions_api.FAMILIES
     return distributions_api.BASE if are_distributions else None
+
+
+def _is_partly_host(left: Value, right: Value, device: Device) -> bool:
+    """Whether some path has a tensor of the host, which the join's device does not tell."""
+    if left.partly_host or right.partly_host:
+        return True
+    return device is Device.UNKNOWN and any(each.holds_tensors and each.device is Device.CPU for each in (left, right))
 
 
 def _join_origins(left: Value, right: Value) -> Origin | None:

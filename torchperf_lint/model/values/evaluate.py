@@ -13,7 +13,6 @@ from torchperf_lint.model.callgraph import class_unions, registries
 from torchperf_lint.model.domain.accelerator_tests import asks_about_accelerator
 from torchperf_lint.model.domain.provenance import ByName
 from torchperf_lint.model.domain.values import (
-    IN_TWO_PLACES,
     INTEGER,
     NONE,
     NUMBER,
@@ -164,7 +163,7 @@ class Evaluator:
             return self.inference.names.imported(ref)
         if base.holds_tensors:
             held = tensor_attribute(base, name)
-            if name == "device" and kind is Kind.PYTREE and base.origin is None and base.ref != IN_TWO_PLACES:
+            if name == "device" and kind is Kind.PYTREE and base.origin is None and not base.partly_host:
                 return placed(held, self.placed) if self.placed else held
             return self.trained(held, node) if name == "grad" and kind is Kind.TENSOR else held
         if kind is Kind.OPTIMIZER and name == "param_groups":
@@ -200,6 +199,8 @@ class Evaluator:
         if kind in (Kind.OPTIMIZER, Kind.SCALER, Kind.LOADER, Kind.METRIC, Kind.CONTAINER, Kind.NUMPY, Kind.STRING):
             return Value(Kind.METHOD, element=base, ref=name)
         if name in conventions.DEVICE_ATTRIBUTES:
+            if base.partly_host:
+                return Value(Kind.DEVICE)
             return Value(
                 Kind.DEVICE,
                 Device.LIKELY,
