@@ -69,14 +69,17 @@ def among_subclasses(inference: ValueQuestions, cls: ClassInfo, stores: Sequence
 def set_by_heirs(inference: ValueQuestions, cls: ClassInfo, name: str) -> Value | None:
     """The tensor that subclasses alone set as an attribute, and methods of the base read; None if its place is unknown.
 
-    Objects of classes that do not set it cannot run what reads it.
+    Subclasses may have it from a class that they are mixed with, or as a property. Objects of classes that have it from
+    nowhere cannot run what reads it.
     """
     program = inference.program
-    heirs = [] if program is None else [each for each in program.heirs(cls) if name in each.attributes]
+    heirs = [] if program is None else [each for each in program.heirs(cls) if _has_below(inference, each, cls, name)]
     if not 0 < len(heirs) <= bounds.MOST_SUBCLASSES:
         return None
     values = []
     for heir in heirs:
+        if inference.method(heir, name) is not None:
+            return None  # a property's value is made anew at each read
         value = inference.home(heir.index).attribute(heir, name)
         if not value.is_tensor:
             return None
@@ -84,6 +87,12 @@ def set_by_heirs(inference: ValueQuestions, cls: ClassInfo, name: str) -> Value 
         values.append(value if path == inference.index.path else located(value, path))
     found = join_all(values)
     return None if found.device is Device.UNKNOWN else found
+
+
+def _has_below(inference: ValueQuestions, heir: ClassInfo, cls: ClassInfo, name: str) -> bool:
+    """Whether objects of a subclass have the attribute from the subclass, or from another of its bases."""
+    lineage = inference.home(heir.index).lineage(heir)
+    return any(name in each.attributes or name in each.methods for each in lineage if each is not cls)
 
 
 def _read_of_self(store: AttributeStore) -> frozenset[str]:
