@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+import enum
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.syntax.backward import entries_sent_backward, names_sent_backward
 from torchperf_lint.model.syntax.index import dotted, last_name
@@ -13,8 +14,21 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 
-Place = int | str | tuple[str] | None
-"""The index in a tuple, the key in a dict, the field of a record (in a tuple of its own); None for all of it."""
+
+class PlaceKind(enum.Enum):
+    """How a part of what a function returns is named."""
+
+    WHOLE = "all of it"
+    INDEX = "the index in a tuple"
+    KEY = "the key in a dict"
+    FIELD = "the field of a record"
+
+
+class Place(NamedTuple):
+    """Where a part stands in what a function returns."""
+
+    kind: PlaceKind
+    name: int | str | None = None
 
 
 def places_returned(function: FunctionInfo, name: str) -> frozenset[Place]:
@@ -24,9 +38,9 @@ def places_returned(function: FunctionInfo, name: str) -> frozenset[Place]:
 
 def _returned(function: FunctionInfo) -> dict[str, frozenset[Place]]:
     found: dict[str, frozenset[Place]] = {}
-    for node in function.nodes:
-        if isinstance(node, ast.Return) and node.value is not None:
-            for part, place in _parts(node.value):
+    for statement in function.statements:
+        if isinstance(statement, ast.Return) and statement.value is not None:
+            for part, place in _parts(statement.value):
                 if isinstance(part, ast.Name):
                     found[part.id] = found.get(part.id, frozenset()) | {place}
     return found
@@ -34,35 +48,44 @@ def _returned(function: FunctionInfo) -> dict[str, frozenset[Place]]:
 
 def _parts(node: ast.expr) -> Iterator[tuple[ast.expr, Place]]:
     if isinstance(node, ast.Tuple):
-        yield from ((part, place) for place, part in enumerate(node.elts))
+        if not any(isinstance(each, ast.Starred) for each in node.elts):
+            yield from ((part, Place(PlaceKind.INDEX, place)) for place, part in enumerate(node.elts))
     elif isinstance(node, ast.Dict):
-        keyed = zip(node.keys, node.values, strict=True)
-        yield from (
-            (part, key.value) for key, part in keyed if isinstance(key, ast.Constant) and isinstance(key.value, str)
-        )
+        for key, part in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield part, Place(PlaceKind.KEY, key.value)
     elif isinstance(node, ast.Call):
-        if (last_name(node.func) or "").lstrip("_")[:1].isupper():
-            yield from ((each.value, (each.arg,)) for each in node.keywords if each.arg is not None)
+        is_record = (last_name(node.func) or "").lstrip("_")[:1].isupper()
+        if is_record or dotted(node.func) == "dict":
+            kind = PlaceKind.FIELD if is_record else PlaceKind.KEY
+            yield from ((each.value, Place(kind, each.arg)) for each in node.keywords if each.arg is not None)
     else:
-        yield node, None
+        yield node, Place(PlaceKind.WHOLE)
 
 
 def is_sent_backward(record: CallRecord, place: Place) -> bool:
     """Whether the function that makes the call sends backward what stands at that place of its result."""
     caller = record.function
     around = caller.parents.get(record.call)
-    if place is None and isinstance(around, ast.Attribute) and around.attr == "backward":
+    if place.kind is PlaceKind.WHOLE and isinstance(around, ast.Attribute) and around.attr == "backward":
         return True
-    if caller.is_module or not isinstance(around, ast.Assign) or len(around.targets) != 1:
-        return False
-    target = around.targets[0]
-    if isinstance(place, int):
-        if not isinstance(target, ast.Tuple) or any(isinstance(each, ast.Starred) for each in target.elts[: place + 1]):
+    target = None if caller.is_module else _bound(around)
+    if isinstance(place.name, int):
+        if not isinstance(target, ast.Tuple):
             return False
-        return place < len(target.elts) and dotted(target.elts[place]) in names_sent_backward(caller)
-    path = dotted(target)
-    if path is None or place is None:
-        return path in names_sent_backward(caller)
-    if isinstance(place, str):
-        return (path, place) in entries_sent_backward(caller)
-    return f"{path}.{place[0]}" in names_sent_backward(caller)
+        if place.name >= len(target.elts) or any(isinstance(each, ast.Starred) for each in target.elts[: place.name]):
+            return False
+        return dotted(target.elts[place.name]) in names_sent_backward(caller)
+    path = None if target is None else dotted(target)
+    if path is None:
+        return False
+    if place.kind is PlaceKind.KEY:
+        return (path, place.name) in entries_sent_backward(caller)
+    return (f"{path}.{place.name}" if place.kind is PlaceKind.FIELD else path) in names_sent_backward(caller)
+
+
+def _bound(node: ast.AST | None) -> ast.expr | None:
+    """The one target that an assignment binds."""
+    if isinstance(node, ast.Assign):
+        return node.targets[0] if len(node.targets) == 1 else None
+    return node.target if isinstance(node, ast.AnnAssign) else None

@@ -10,11 +10,13 @@ from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling, hierarchy
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, container
 from torchperf_lint.model.syntax.backward import calls_sent_backward, names_sent_backward, terms_sent_backward
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.syntax.returned_losses import is_sent_backward, places_returned
 from torchperf_lint.model.values.tensors import is_of_host, is_python_data
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchperf_lint.model.domain.frames import Frame
     from torchperf_lint.model.domain.interfaces import ExpressionValues, ValueQuestions
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 _SENT = "`.backward()` is called on what `{}` returns here, in a program for an accelerator"
 _RESULTS = (Kind.UNKNOWN, Kind.PYTREE, Kind.TENSOR)
+_LEAVE = frozenset({"cpu", "to", "item", "numpy", "tolist"})
+"""Methods whose result may not be where the tensor is."""
 _OWNERS = (Kind.UNKNOWN, Kind.MODULE, Kind.INSTANCE)
 
 
@@ -59,13 +63,31 @@ def returned_loss(inference: ValueQuestions, frame: Frame, name: str | None, sou
     is_open = value.kind in (Kind.TENSOR, Kind.PYTREE) or (value.kind is Kind.UNKNOWN and is_computed)
     if not is_open or value.device is not Device.UNKNOWN or value.among or frame.is_call or inference.cpu_only:
         return value
-    if isinstance(source, ast.Call) and last_name(source.func) in ("cpu", "to"):
+    if any(isinstance(each, ast.Attribute) and each.attr in _LEAVE for each in _made_of(source)):
         return value
     function, places = frame.function, places_returned(frame.function, name or "")
     sent = inference.one_call_up(lambda: _sent_by_callers(inference, function, places)) if places else None
     if not sent:
         return value
     return Value(Kind.TENSOR, Device.LIKELY, True, dtype=value.dtype or "float", because=sent)
+
+
+def _made_of(source: ast.expr) -> Iterator[ast.expr]:
+    """What lies where the expression does, if each of its methods leaves a tensor there."""
+    pending = [source]
+    while pending:
+        node = pending.pop()
+        yield node
+        if isinstance(node, ast.BinOp):
+            pending += [node.left, node.right]
+        elif isinstance(node, ast.UnaryOp):
+            pending.append(node.operand)
+        elif isinstance(node, (ast.Attribute, ast.Subscript)):
+            pending.append(node.value)
+        elif isinstance(node, ast.Call):
+            pending.append(node.func)
+            if (dotted(node.func) or "").partition(".")[0] in ("torch", "F", "sum"):
+                pending += node.args
 
 
 def _sent_by_callers(
