@@ -58,7 +58,7 @@ def placed_by_training(
 
 
 def returned_loss(inference: ValueQuestions, frame: Frame, name: str | None, source: ast.expr, value: Value) -> Value:
-    """The value of a local name; one that is returned and that a caller sends backward lives where it is trained."""
+    """The value of a name that a function binds once and returns, where it is trained if a caller sends it backward."""
     is_computed = isinstance(source, (ast.BinOp, ast.UnaryOp, ast.Call))
     is_open = value.kind in (Kind.TENSOR, Kind.PYTREE) or (value.kind is Kind.UNKNOWN and is_computed)
     if not is_open or value.device is not Device.UNKNOWN or value.among or frame.is_call or inference.cpu_only:
@@ -66,6 +66,8 @@ def returned_loss(inference: ValueQuestions, frame: Frame, name: str | None, sou
     if any(isinstance(each, ast.Attribute) and each.attr in _LEAVE for each in _made_of(source)):
         return value
     function, places = frame.function, places_returned(frame.function, name or "")
+    if function.bound_names.count(name or "") != 1:  # another binding may be a number, or of the host
+        return value
     sent = inference.one_call_up(lambda: _sent_by_callers(inference, function, places)) if places else None
     if not sent:
         return value
