@@ -334,7 +334,9 @@ def _is_partly_host(left: Value, right: Value, device: Device) -> bool:
     """Whether some path has a tensor of the host, which the join's device does not tell."""
     if left.partly_host or right.partly_host:
         return True
-    return device is Device.UNKNOWN and any(each.holds_tensors and each.device is Device.CPU for each in (left, right))
+    if device is not Device.UNKNOWN or Device.CPU not in (left.device, right.device):
+        return False
+    return any(each.holds_tensors and each.device is Device.CPU for each in (left, right))
 
 
 def _join_origins(left: Value, right: Value) -> Origin | None:
