@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.syntax.names import last_name, names_in
-from torchperf_lint.syntax.tree import subtree
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,18 +87,27 @@ def _entry(made: ast.expr, name: str) -> ast.expr | None:
 
 def _entries_set(model: Model) -> set[str | None]:
     """The names of entries that the file sets in groups, or in anything else; None among them for any name."""
-    return model.remember("entries set", lambda: {*_in_dicts(model.top), *_by_calls(model), *_by_statements(model)})
+    return model.remember("entries set", lambda: {*_in_dicts(model), *_by_calls(model), *_by_statements(model)})
 
 
-def _in_dicts(top: FunctionInfo) -> Iterator[str | None]:
+def _in_dicts(model: Model) -> Iterator[str | None]:
     """What dicts give groups, `{"params": x, "decay": 1}`, and copies of them: `{**group, "decay": 1}`."""
-    for node in top.nodes:
-        if isinstance(node, ast.Dict) or (isinstance(node, ast.Call) and last_name(node.func) == "dict"):
-            names = _names(node)
-            if _PARAMETERS in names:
-                yield from names
-            elif None in names:
-                yield from filter(None, names)
+    for function in model.functions:
+        parts = (part for each in function.statements for part in children(each) if not isinstance(part, ast.stmt))
+        for node in (each for part in parts for each in subtree(part)):
+            if isinstance(node, ast.Dict) or (isinstance(node, ast.Call) and last_name(node.func) == "dict"):
+                names = _names(function, node)
+                if _PARAMETERS in names:
+                    yield from names
+                elif _is_copy(node):
+                    yield from filter(None, names)
+
+
+def _is_copy(made: ast.Call | ast.Dict) -> bool:
+    """Whether a dict begins with the entries of another one."""
+    if isinstance(made, ast.Dict):
+        return None in made.keys[:1]
+    return bool(made.args) or None in [each.arg for each in made.keywords[:1]]
 
 
 def _by_calls(model: Model) -> Iterator[str | None]:
@@ -109,7 +118,7 @@ def _by_calls(model: Model) -> Iterator[str | None]:
             continue
         is_group = _is_group(record.function, func.value)
         if func.attr == "update":
-            names = _names(record.call)
+            names = _names(record.function, record.call)
             yield from names if is_group else filter(None, names)
         elif func.attr == "setdefault" and record.call.args and not is_group:
             yield from filter(None, [_text(record.call.args[0])])
@@ -120,7 +129,7 @@ def _by_statements(model: Model) -> Iterator[str | None]:
     for function in model.functions:
         for each in function.statements:
             if isinstance(each, ast.AugAssign) and isinstance(each.op, ast.BitOr):
-                names = _names(each.value)
+                names = _names(function, each.value)
                 yield from names if _is_group(function, each.target) else filter(None, names)
             for target in each.targets if isinstance(each, ast.Assign) else ():
                 if isinstance(target, ast.Subscript) and _text(target.slice) is None:
@@ -130,13 +139,23 @@ def _by_statements(model: Model) -> Iterator[str | None]:
             yield from filter(None, [_text(node.slice)])
 
 
-def _names(made: ast.expr) -> list[str | None]:
-    """The entries that a dict has, or that a call gives one; None among them for those that it does not name."""
+def _names(function: FunctionInfo, made: ast.expr) -> list[str | None]:
+    """The entries that a dict has, or that a call gives one; None among them for those that it does not name.
+
+    What it copies from a group has the options of that group.
+    """
+    if _is_group(function, made):
+        return []
     if isinstance(made, ast.Dict):
-        return [None if each is None else _text(each) for each in made.keys]
+        entries = zip(made.keys, made.values, strict=True)
+        return [name for key, value in entries for name in (_names(function, value) if key is None else [_text(key)])]
     if not isinstance(made, ast.Call) or last_name(made.func) not in _FILL:
         return [None]
-    return [*(name for each in made.args for name in _names(each)), *(each.arg for each in made.keywords)]
+    named = (_names(function, each.value) if each.arg is None else [each.arg] for each in made.keywords)
+    return [
+        *(name for each in made.args for name in _names(function, each)),
+        *(name for each in named for name in each),
+    ]
 
 
 def _text(node: ast.expr) -> str | None:
