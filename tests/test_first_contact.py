@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-LEAST_SITES, PACKAGES, FINDINGS = 100, 5, 40
+LEAST_SITES, PACKAGES, FINDINGS, DRAWN = 100, 5, 40, 48
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +99,20 @@ def test_the_page_has_the_verdicts_of_maintainers(contact: ModuleType) -> None:
         assert f"| {number} | {' | '.join(cells)} |" in page
     packages = {(site.project, site.version) for sites in contact.rounds().values() for site in sites}
     assert {(row["project"], row["version"]) for row in rows} <= packages
+
+
+def test_the_page_has_the_verdicts_on_drawn_findings() -> None:
+    """One finding of each package in each draw, an error or a warning."""
+    page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    lines = (ROOT / "benchmarks" / "drawn_findings.tsv").read_text(encoding="utf-8").splitlines()
+    rows = [dict(zip(lines[0].split("\t"), line.split("\t"), strict=True)) for line in lines[1:]]
+    assert {row["severity"] for row in rows} == {"error", "warning"}
+    assert len({(row["draw"], row["project"]) for row in rows}) == len(rows)
+    for draw in {row["draw"] for row in rows}:
+        verdicts = Counter(row["verdict"] for row in rows if row["draw"] == draw)
+        cells = (f"{verdicts.pop(each)} of {DRAWN}" for each in ("right", "debatable", "wrong"))
+        assert f"| {draw} | {' | '.join(cells)} |" in page
+        assert not verdicts
 
 
 def test_severities_are_told_by_verdict(contact: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
