@@ -31,6 +31,12 @@ ASSUMES = (
 )
 _PACKERS = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 _GIVEN = frozenset({"data", "dtype", "device"})
+_METHODS_OF_OBJECTS = frozenset({"items", "keys", "to_dict"})
+_OF_TENSORS = frozenset(
+    "T H data device dtype grad grad_fn imag is_cpu is_cuda is_leaf is_meta is_mps is_nested is_quantized is_sparse "
+    "itemsize layout mH mT names nbytes ndim output_nr real requires_grad retains_grad shape".split()
+)
+"""The attributes of tensors that are no methods."""
 
 
 def sent(model: Model, move: Move, *, acts_as_tensor: bool = False) -> Fix | NoFix:
@@ -60,7 +66,7 @@ def _copied_by_helper(model: Model, move: Move, acts_as_tensor: bool) -> Fix | N
     if dtype is not None:
         # A copy that waits casts on the host, where no other device rounds in its own way.
         moved = f"{edits.postfix(tree, move.moved)}.to({dtype})"
-    if not is_tensor and (dtype is not None or move.non_blocking or _is_of_tokenizer(model, move)):
+    if not is_tensor and (dtype is not None or move.non_blocking or _is_object(model, move)):
         return NoFix.FORM
     if move.dtype is not None and (move.non_blocking or model.value(move.dtype).kind is not Kind.DTYPE):
         return NoFix.FORM
@@ -73,6 +79,31 @@ def _copied_by_helper(model: Model, move: Move, acts_as_tensor: bool) -> Fix | N
     # `x.to(y)` is of the class of y, which may be one of a library.
     grade = safest(model, same=same and not move.like).at_worst(named[1])
     return NoFix.NO_ROOM if changed is None else Fix(_TITLE, grade, changed, ASSUMES)
+
+
+def _is_object(model: Model, move: Move) -> bool:
+    """Whether what is moved is no tensor, which the helper would only move: a tokenizer's result, a batch of graphs."""
+    return _is_of_tokenizer(model, move) or _is_used_as_object(model, move)
+
+
+def _is_used_as_object(model: Model, move: Move) -> bool:
+    """Whether the function asks the name for an entry or attribute that no tensor has: `batch["x"]`, `batch.ptr`."""
+    if not isinstance(move.moved, cst.Name):
+        return False
+    function, name = model.function_of(move.site), move.moved.value
+    called = {id(each.func) for each in function.nodes if isinstance(each, ast.Call)}
+    for node in function.nodes:
+        if not isinstance(node, (ast.Attribute, ast.Subscript)):
+            continue
+        if not isinstance(node.value, ast.Name) or node.value.id != name:
+            continue
+        if isinstance(node, ast.Subscript):
+            found = isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
+        else:
+            found = node.attr in _METHODS_OF_OBJECTS or (id(node) not in called and node.attr not in _OF_TENSORS)
+        if found:
+            return True
+    return False
 
 
 def _is_of_tokenizer(model: Model, move: Move) -> bool:
