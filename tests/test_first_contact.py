@@ -110,6 +110,7 @@ def test_the_page_has_the_verdicts_on_drawn_findings() -> None:
     assert len({(row["draw"], row["project"]) for row in rows}) == len(rows)
     for draw in {row["draw"] for row in rows}:
         verdicts = Counter(row["verdict"] for row in rows if row["draw"] == draw)
+        assert verdicts.total() == DRAWN
         cells = (f"{verdicts.pop(each)} of {DRAWN}" for each in ("right", "debatable", "wrong"))
         assert f"| {draw} | {' | '.join(cells)} |" in page
         assert not verdicts

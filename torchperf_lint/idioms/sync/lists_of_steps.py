@@ -82,11 +82,14 @@ def _is_for_few_passes(model: Model, site: Site) -> bool:
 
 
 def _is_rare(test: ast.expr, taken: bool, lookup: Callable[[str], list[ast.expr]]) -> bool:
-    return is_sampling_guard(test, taken, lookup) or any(map(_asks_for_last, subtree(test)))
+    return is_sampling_guard(test, taken, lookup) or (taken and any(map(_asks_for_last, subtree(test))))
 
 
 def _asks_for_last(node: ast.AST) -> bool:
     """`epoch == epochs - 1`."""
     is_equal = isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq)
     sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) and is_equal else []
-    return any(isinstance(each, ast.BinOp) and isinstance(each.op, ast.Sub) for each in sides)
+    return any(
+        isinstance(each, ast.BinOp) and isinstance(each.op, ast.Sub) and isinstance(each.right, ast.Constant)
+        for each in sides
+    )

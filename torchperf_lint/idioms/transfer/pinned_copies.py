@@ -11,6 +11,7 @@ from torchperf_lint.idioms import evaluating, habits
 from torchperf_lint.idioms.scripting import judged, may_be_scripted
 from torchperf_lint.idioms.transfer.construction import device_text, in_format_string, is_pure
 from torchperf_lint.idioms.written_helpers import SENT, defined
+from torchperf_lint.knowledge import torch_api
 from torchperf_lint.knowledge.host_only import RETURN_TENSORS
 from torchperf_lint.model.domain.values import Device, Kind
 from torchperf_lint.model.handles import dotted
@@ -31,11 +32,8 @@ ASSUMES = (
 )
 _PACKERS = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 _GIVEN = frozenset({"data", "dtype", "device"})
-_METHODS_OF_OBJECTS = frozenset({"items", "keys", "to_dict"})
-_OF_TENSORS = frozenset(
-    "T H data device dtype grad grad_fn imag is_cpu is_cuda is_leaf is_meta is_mps is_nested is_quantized is_sparse "
-    "itemsize layout mH mT names nbytes ndim output_nr real requires_grad retains_grad shape".split()
-)
+_METHODS_OF_OBJECTS = frozenset({"get", "items", "keys", "pop", "to_data_list", "to_dict", "update"})
+_OF_TENSORS = torch_api.METADATA_ATTRIBUTES | torch_api.TENSOR_ATTRIBUTES | {"device", "is_nested", "retains_grad"}
 """The attributes of tensors that are no methods."""
 
 
