@@ -175,20 +175,24 @@ def use(make=Block, **options):
 """
 
 
-OF_CLASS = {("enters", "calls", "scaled"), ("binds", "Block"), ("runs", "Block")}
+OF_METHOD = {("enters", "calls", "scaled"), ("enters", "methods", "Block.forward"), ("enters", "members", "Block")}
+OF_CLASS = {*OF_METHOD, *((question, "Block") for question in ("binds", "runs", "mentions")), ("runs", "nn")}
 OF_FUNCTION = {("enters", "calls", "forward"), ("enters", "rebound_elsewhere", "last"), ("enters", "defaults", "Block")}
+OF_FUNCTION |= {("mentions", "Block")}
 
 
 @pytest.mark.parametrize(
     ("old", "new", "changed"),
     [
-        ("self.scaled(x)", "self.scaled(-x)", OF_CLASS),
-        ("self.scaled(x)", "x", OF_CLASS),
-        ("factor=1.5", "factor=2.5", {*OF_CLASS, ("runs", "nn")}),
-        ("size: int = 3", "size: int = 4", {*OF_CLASS, ("runs", "nn")}),
+        ("self.scaled(x)", "self.scaled(-x)", OF_METHOD),
+        ("self.scaled(x)", "x", OF_METHOD),
+        ("factor=1.5", "factor=2.5", OF_METHOD),
+        ("factor=1.5", "factor=Block.size", {*OF_METHOD, ("runs", "Block"), ("mentions", "Block")}),
+        ("def forward", "def backward", {*OF_METHOD, ("enters", "methods", "Block.backward")}),
+        ("size: int = 3", "size: int = 4", {*OF_CLASS, ("enters", "attributes", "Block.size")}),
         ("last = make()", "last = make(1)", OF_FUNCTION),
         ("global last", "global lost", OF_FUNCTION),
-        ("[Block]", "[Block, use]", {("enters", "held", "Block"), ("runs", "Block")}),
+        ("[Block]", "[Block, use]", {("enters", "held", "Block"), ("runs", "Block"), ("mentions", "Block")}),
     ],
 )
 def test_an_edit_changes_the_answers_about_what_it_touches(old: str, new: str, changed: set[tuple[str, ...]]) -> None:
@@ -197,6 +201,9 @@ def test_an_edit_changes_the_answers_about_what_it_touches(old: str, new: str, c
         *(("enters", "rebound_elsewhere", name) for name in ("last", "use")),
         *(("enters", "defaults", name) for name in ("Block", "nn")),
         *(("enters", "held", name) for name in ("Block", "nn")),
+        *(("enters", "methods", f"Block.{name}") for name in ("forward", "backward")),
+        *(("enters", *each) for each in (("members", "Block"), ("attributes", "Block.size"))),
+        ("mentions", "Block"),
         *((question, name) for question in ("binds", "runs") for name in ("Block", "nn")),
     }
     assert changed <= asked

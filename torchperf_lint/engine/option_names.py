@@ -65,7 +65,7 @@ def declared(model: Model, cls: ClassInfo, name: str) -> Declared | None:
 def _fields(cls: ClassInfo) -> dict[ast.expr, ast.expr]:
     """The annotated fields in the body of a class, each with its default, which a call may wrap."""
     found: dict[ast.expr, ast.expr] = {}
-    for each in cls.node.body:
+    for each in cls.head.body:
         if isinstance(each, ast.AnnAssign) and each.value is not None:
             found[each.target] = _unwrapped(each.value, each.annotation)
     return found
@@ -272,7 +272,7 @@ def _by_position(around: list[Model], name: str) -> Iterator[ast.expr]:
 
 def _least_position(lineage: Sequence[ClassInfo], name: str) -> int:
     """Before which position no argument of the call can be the field: those of bases come before a class's own."""
-    fields = ([last_name(each.target) for each in cls.node.body if _is_taken(each)] for cls in lineage)
+    fields = ([last_name(each.target) for each in cls.head.body if _is_taken(each)] for cls in lineage)
     return min((names.index(name) for names in fields if name in names), default=0)
 
 
@@ -311,7 +311,7 @@ def _given_by_name(model: Model) -> dict[str, list[ast.expr]]:
     for cls in model.classes:  # a class below declares its own
         for target, value in _fields(cls).items():
             found.setdefault(last_name(target) or "", []).append(value)
-        for each in cls.node.body:
+        for each in cls.head.body:
             if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
                 found.setdefault(each.targets[0].id, []).append(each.value)
     for function in model.functions:

@@ -239,10 +239,10 @@ def _of_making(model: Model, cls: ClassInfo, depth: int) -> Effects:
     """The effects of making an object; what its `__init__` sets are attributes of the new one."""
     made = model.method(cls, "__init__")
     lineage = model.lineage(cls)
-    if any(each.node.decorator_list or each.node.keywords or "__new__" in each.methods for each in lineage):
+    if any(each.decorators or each.head.keywords or "__new__" in each.methods for each in lineage):
         return ANYTHING
     if made is None:
-        return NOTHING if not cls.node.bases else ANYTHING
+        return NOTHING if not cls.head.bases else ANYTHING
     own = made.self_name
     home, depth = model.home(made), depth - 1
     if depth < 0 or made.decorators or not isinstance(made.node, ast.FunctionDef):

@@ -133,7 +133,7 @@ def _is_marked(model: Model, cls: ClassInfo) -> bool:
     marks = (
         mark
         for each in lineage
-        for mark in (*each.node.decorator_list, *(one for method in each.methods.values() for one in method.decorators))
+        for mark in (*each.decorators, *(one for method in each.methods.values() for one in method.decorators))
     )
     return any(_marks(mark) or (dotted(mark) or "").startswith(_LEAVES_OUT) for mark in marks)
 

@@ -51,7 +51,7 @@ class LateImports:
         is_late = (
             program is not None
             and isinstance(found, Imported)
-            and index.times_bound(name) == 1
+            and index.bound_names(index.module).count(name) == 1
             and name not in index.rebound_elsewhere
             and program.stands_in_file(found.ref, index)
         )

@@ -134,7 +134,7 @@ class EditedFiles(LoadedFiles):
             if answer != self._answers[question]:
                 changed.add(question)
                 self._answers[question] = answer
-        self._forget_changed(key, changed | self._other_answers(before))
+        self._forget_changed(key, changed | self._other_answers(before), renews=True)
 
     def _answered(self, key: str, parts: Parts) -> tuple[list[Question], list[Question]]:
         """The queries about a file's text: those that statements answer, and the others, whose answers are noted."""
@@ -178,9 +178,9 @@ class EditedFiles(LoadedFiles):
         self._answers.update(answers)
         return {question for question, answer in answers.items() if answer != before[question]}
 
-    def _forget_changed(self, key: str, changed: set[Question]) -> None:
+    def _forget_changed(self, key: str, changed: set[Question], *, renews: bool = False) -> None:
         """Forget what rests on these queries, and what is known by a place of a function that is gone from the file."""
-        is_bad = self.recorder.forget_where(changed)
+        is_bad = self.recorder.forget_where(changed, renews=renews)
         held = self._indexed.get(key)
         functions = [] if held is None else held[1].all_functions
         places = {each.place for each in functions}

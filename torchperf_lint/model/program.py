@@ -355,8 +355,7 @@ class Program(EditedFiles):
 
     def files_passing(self, meant: FunctionInfo | ClassInfo) -> list[AnalyzedFile]:
         """The other files that import the function or class by its name and pass it as an argument or put it away."""
-        place = meant.place if isinstance(meant, FunctionInfo) else (meant.node.lineno, meant.name)
-        key = self._key(meant.index), *place
+        key = self._key(meant.index), *meant.place
         keys = self.recorder.kept(self._handing, key, lambda: self._files_passing(meant))
         return [analyzed for analyzed in map(self.analyzed, keys) if analyzed is not None]
 

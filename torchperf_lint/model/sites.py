@@ -90,7 +90,7 @@ class SiteModel(FrequencyModel):
         """
         yield from self.calls(*torch_api.LOADERS)
         yield from self.sites(("__init__",), False, self._builds_own_loader)
-        own = {each.name for each in self._index.classes if each.node.bases}
+        own = {each.name for each in self._index.classes if each.head.bases}
         named = tuple(name for name in self._index.calls if name.endswith("Loader") or name in own)
         yield from self.sites(named, False, lambda record: self._leaving_options(self.callee(record)) is not None)
 

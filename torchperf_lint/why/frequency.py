@@ -17,7 +17,8 @@ from torchperf_lint.why.inside import is_batch_loop, is_epoch_loop
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.flows import Handing
     from torchperf_lint.model.domain.frequency import Loop
-    from torchperf_lint.model.syntax.index import CallSite, FunctionInfo
+    from torchperf_lint.model.syntax.call_sites import CallSite
+    from torchperf_lint.model.syntax.index import FunctionInfo
     from torchperf_lint.why.inside import Inside
 
 _MOST_FUNCTIONS = 60

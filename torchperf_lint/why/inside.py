@@ -25,14 +25,8 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.flows import Handing, PossibleCall
     from torchperf_lint.model.domain.frequency import Loop, LoopInfo
     from torchperf_lint.model.domain.values import Value
-    from torchperf_lint.model.syntax.index import (
-        AttributeStore,
-        CallSite,
-        ClassInfo,
-        FunctionInfo,
-        Index,
-        Place,
-    )
+    from torchperf_lint.model.syntax.call_sites import CallSite
+    from torchperf_lint.model.syntax.index import AttributeStore, ClassInfo, FunctionInfo, Index, Place
     from torchperf_lint.syntax.site import Site
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)

@@ -53,7 +53,7 @@ def descent(model: Model, metric: Value) -> tuple[Because, ...]:
     cls = metric.cls
     if cls is None or model.has(cls):
         return ()
-    return (Because(cls.node.lineno, f"`{cls.name}` descends from `{class_name(metric)}`", cls.path),)
+    return (Because(cls.row, f"`{cls.name}` descends from `{class_name(metric)}`", cls.path),)
 
 
 def aggregates(model: Model, metric: Value) -> bool:

@@ -220,7 +220,7 @@ def _with_bases(model: Model, raised: str) -> set[str]:
         bases = {each.__name__ for each in known.__mro__} if isinstance(known, type) else set[str]()
         for cls in model.classes:
             if cls.name == name:
-                bases |= {base for node in cls.node.bases if (base := last_name(node))}
+                bases |= {base for node in cls.head.bases if (base := last_name(node))}
         pending += sorted(bases - found)
         found |= bases
     return found

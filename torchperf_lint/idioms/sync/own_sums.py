@@ -129,7 +129,7 @@ def _has_own_access(cls: ClassInfo, name: str) -> bool:
     """Whether code of the class runs where its attributes are taken, or the class has such an attribute itself."""
     if any(each in cls.methods for each in (name, *_ACCESS)):
         return True
-    bound = (each for each in cls.node.body if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value is not None)
+    bound = (each for each in cls.head.body if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value is not None)
     targets = (part for each in bound for part in (each.targets if isinstance(each, ast.Assign) else [each.target]))
     return any(isinstance(each, ast.Name) and each.id == name for each in targets)
 
@@ -152,7 +152,7 @@ def _is_taken_by_text(node: ast.AST, name: str) -> bool:
 def _has_known_bases(model: Model, cls: ClassInfo) -> bool:
     """Whether each base is a class of the project, or a library's that is known by its name."""
     known = len(model.library_bases(cls)) + sum(other is not cls for other in model.lineage(cls))
-    return len(cls.node.bases) <= known and not cls.node.keywords
+    return len(cls.head.bases) <= known and not cls.head.keywords
 
 
 def _may_be_its(model: Model, function: FunctionInfo, node: ast.Attribute, family: set[ClassInfo]) -> bool:
@@ -162,7 +162,7 @@ def _may_be_its(model: Model, function: FunctionInfo, node: ast.Attribute, famil
         return False  # a number cannot be called
     value = model.value_in(function, node.value)
     if isinstance(value.cls, ClassInfo):
-        stands_for_others = "Protocol" in map(last_name, value.cls.node.bases) or "__getattr__" in value.cls.methods
+        stands_for_others = "Protocol" in map(last_name, value.cls.head.bases) or "__getattr__" in value.cls.methods
         return stands_for_others or value.cls in family or any(each in family for each in value.among)
     return value.kind in (Kind.UNKNOWN, Kind.INSTANCE)
 

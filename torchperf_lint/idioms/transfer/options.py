@@ -226,7 +226,7 @@ def _texts(model: Model) -> frozenset[str]:
 
 def _stored(owner: ClassInfo, store: AttributeStore) -> ast.expr | None:
     """The expression that a store assigns, in a method or in the class's own body; None if it is unpacked."""
-    for statement in owner.node.body if isinstance(store.target, ast.Name) else store.function.statements:
+    for statement in owner.head.body if isinstance(store.target, ast.Name) else store.function.statements:
         if isinstance(statement, ast.Assign) and store.target in statement.targets:
             return statement.value
         if isinstance(statement, ast.AnnAssign) and statement.target is store.target:

@@ -73,7 +73,7 @@ def _by_annotation(inference: ValueQuestions, function: FunctionInfo) -> Contrac
     says = "ignite's Engine calls a function of this and a batch for every batch"
     contract = _processes(function, says)
     cls = engine.cls
-    return contract if cls is None else contract._replace(row=cls.node.lineno, path=cls.index.path)
+    return contract if cls is None else contract._replace(row=cls.row, path=cls.index.path)
 
 
 def of_engine_and_batch(function: FunctionInfo) -> ast.expr | None:

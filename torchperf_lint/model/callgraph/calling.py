@@ -16,15 +16,8 @@ from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.project.exports import Imported, LibraryName
 from torchperf_lint.model.syntax import finding
-from torchperf_lint.model.syntax.index import (
-    ClassInfo,
-    FunctionInfo,
-    ImplicitCall,
-    dotted,
-    given_to,
-    last_name,
-    names_in,
-)
+from torchperf_lint.model.syntax.call_sites import ImplicitCall
+from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, dotted, given_to, last_name, names_in
 from torchperf_lint.model.syntax.names import positional_of
 from torchperf_lint.model.syntax.slices import slices_of
 
@@ -34,7 +27,8 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ProjectQuestions, ValueQuestions
     from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.project.exports import Meaning
-    from torchperf_lint.model.syntax.index import CallRecord, CallSite
+    from torchperf_lint.model.syntax.call_sites import CallSite
+    from torchperf_lint.model.syntax.index import CallRecord
 
 
 _BUILTINS = frozenset(dir(builtins))

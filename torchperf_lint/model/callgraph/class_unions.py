@@ -55,7 +55,7 @@ def _registered(evaluator: ExpressionValues, base: Value, name: str, node: ast.A
         return None
     is_one = all(each.function is found[0].function for each in found)
     cls = next(each for each in base.among if not isinstance(each, Registry))
-    step = OfSomeObjects(cls.node.lineno, f"no proof that what the registry builds is a `{cls.name}`", cls.index.path)
+    step = OfSomeObjects(cls.row, f"no proof that what the registry builds is a `{cls.name}`", cls.index.path)
     method = found[0] if is_one else Value(Kind.METHOD, element=base, ref=name)
     return method._replace(because=(step,))
 

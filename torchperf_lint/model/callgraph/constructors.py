@@ -50,7 +50,7 @@ def heirs_of(inference: ValueQuestions, cls: ClassInfo) -> list[ClassInfo]:
 
 
 def _is_replaced(cls: ClassInfo) -> bool:
-    return bool(cls.node.decorator_list or cls.node.keywords) or "__new__" in cls.methods
+    return bool(cls.decorators or cls.head.keywords) or "__new__" in cls.methods
 
 
 def _may_be_handed_on(inference: ValueQuestions, cls: ClassInfo) -> bool:

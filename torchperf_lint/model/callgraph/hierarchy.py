@@ -133,7 +133,7 @@ def topmost(
         definers = [each for each in inference.lineage(method.cls) if function.name in each.methods]
         found.update(each for each in definers if not any(_is_below(inference, each, other) for other in definers))
     tops = [each for each in found if all(other is each or _is_mixed(inference, other, each) for other in found)]
-    return min(tops, key=lambda each: (each.index.path, each.node.lineno), default=None)
+    return min(tops, key=lambda each: (each.index.path, each.row), default=None)
 
 
 def _methods(

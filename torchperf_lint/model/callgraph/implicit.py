@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling, trees
 from torchperf_lint.model.domain.values import Kind, Registry
-from torchperf_lint.model.syntax.index import ImplicitCall, last_name
+from torchperf_lint.model.syntax.call_sites import ImplicitCall
+from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.model.syntax.iterables import walked
 
 if TYPE_CHECKING:

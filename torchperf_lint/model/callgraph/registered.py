@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def lookups(program: ProjectQuestions | None, added: ClassInfo | FunctionInfo) -> Iterator[tuple[ast.expr, Index]]:
     """`METERS[name]` and `METERS.get(name)` of a dict that a decorator of the class or function fills."""
-    if program is None or not _decorators(added) or _are_many(added):
+    if program is None or not added.decorators or _are_many(added):
         return
     for registry, home in registries_of(program, added).items():
         if not isinstance(registry.made, tuple):
@@ -75,18 +75,15 @@ def builds(program: ProjectQuestions | None, cls: ClassInfo) -> Iterator[tuple[a
 
 def _are_many(added: ClassInfo | FunctionInfo) -> bool:
     """Whether the file decorates many classes or functions in the same way: any one is hardly the one that is meant."""
-    uses = added.index.note("uses of decorators", lambda: _uses_of_decorators(added.index))
-    return any(uses[name] > bounds.MOST_REGISTERED for name in map(_name_of, _decorators(added)))
+    uses = added.index.by_name("uses of decorators", lambda: _uses_of_decorators(added.index))
+    names = {_name_of(each) or "" for each in added.decorators}
+    return any(uses.get(name, 0) > bounds.MOST_REGISTERED for name in names)
 
 
-def _uses_of_decorators(index: Index) -> Counter[str | None]:
-    """How many classes and functions of a file a decorator of each name stands above."""
+def _uses_of_decorators(index: Index) -> Counter[str]:
+    """How many classes and functions of a file a decorator of each name stands above; "" for one without a name."""
     decorated: list[ClassInfo | FunctionInfo] = [*index.classes, *index.functions]
-    return Counter(name for each in decorated for name in {*map(_name_of, _decorators(each))})
-
-
-def _decorators(added: ClassInfo | FunctionInfo) -> list[ast.expr]:
-    return getattr(added.node, "decorator_list", [])
+    return Counter(name for each in decorated for name in {_name_of(decorator) or "" for decorator in each.decorators})
 
 
 def _name_of(decorator: ast.expr) -> str | None:

@@ -38,7 +38,7 @@ def seen_as(program: ProjectQuestions, meaning: Variable) -> Value | None:
         meant = meaning_of(program, meaning.home, bound.func)
         if isinstance(meant, LibraryName) and meant.name in REGISTRIES:
             return Value(Kind.INSTANCE, ref=meant.name, created=bound)
-        if isinstance(meant, ClassInfo) and any(holder.cls is meant for holder in _holders(meant.index)):
+        if isinstance(meant, ClassInfo) and _kept_by(meant):
             return Value(Kind.INSTANCE, cls=meant, created=bound)
         return None
     filled = entries(meaning.home, meaning.name)
@@ -53,7 +53,7 @@ def entries(index: Index, name: str) -> Value | None:
     if bound is None or not _makes_dict(bound):
         return None
     index.reads.mentions(name)
-    if _Holder(None, name) not in _holders(index):
+    if name not in _kept_at_top(index):
         return None
     return container(Value(Kind.CLASS, among=(Registry((index, name)),)), None, "dict")
 
@@ -72,7 +72,7 @@ def held(owner: Value, name: str) -> Value | None:
     """The value of a registry object's attribute, if that is where it stores the classes."""
     if owner.created is None or owner.cls is None:
         return None
-    if _Holder(owner.cls, name) not in _holders(owner.cls.index):
+    if name not in _kept_by(owner.cls):
         return None
     return container(Value(Kind.CLASS, among=(Registry(owner.created),)), None, "dict")
 
@@ -101,7 +101,7 @@ def named(value: Value, name: Value) -> Value:
 def registries_of(program: ProjectQuestions, cls: ClassInfo | FunctionInfo) -> dict[Registry, Index]:
     """The registries that decorators add a class or function to, each with its file; none if a decorator wraps it."""
     found: dict[Registry, Index] = {}
-    for decorator in getattr(cls.node, "decorator_list", ()):
+    for decorator in cls.decorators:
         call = decorator if isinstance(decorator, ast.Call) else None
         func = decorator if call is None else call.func
         registry = _registry_of(program, cls.index, func, call is not None)
@@ -161,11 +161,23 @@ def _holder_of(function: FunctionInfo, called: bool) -> _Holder | None:
     return index.note(("registrar", function, called), find)
 
 
-def _holders(index: Index) -> set[_Holder]:
-    """What the functions of a file add to what they decorate; each follows from the text that mentions its name."""
+def _kept_by(cls: ClassInfo) -> frozenset[str]:
+    """The attributes of a class to which its methods add what they decorate."""
 
-    def find() -> set[_Holder]:
-        return {holder for _, holder in _find_registrars(index, index.functions)}
+    def find() -> frozenset[str]:
+        methods = set(cls.methods.values())
+        own = [each for each in cls.index.all_functions if each in methods or each.outer in methods]
+        return frozenset(holder.name for _, holder in _find_registrars(cls.index, own) if holder.cls is cls)
+
+    return cls.sum_up("registers", find)
+
+
+def _kept_at_top(index: Index) -> frozenset[str]:
+    """The names of a module to which its functions add what they decorate; each follows from units that mention it."""
+
+    def find() -> frozenset[str]:
+        found = (holder for _, holder in _find_registrars(index, index.functions))
+        return frozenset(holder.name for holder in found if holder.cls is None)
 
     return index.note("registrars", lambda: index.reads.unheard(find))
 
@@ -196,7 +208,7 @@ def _returned(function: FunctionInfo) -> set[str | None]:
 
 
 def _put_into(function: FunctionInfo, parameter: str, by_helper: bool) -> _Holder | None:
-    """The dict to which a function adds its parameter, by itself or by a helper that gets the parameter."""
+    """The dict to which a function adds its parameter, by itself, or one of its object by a helper of this."""
     outer = function.outer
     around = function if function.cls is not None or outer in (None, function.index.module) else outer
     for node in function.nodes:
@@ -214,7 +226,8 @@ def _put_into(function: FunctionInfo, parameter: str, by_helper: bool) -> _Holde
         given = [*zip(names, record.call.args, strict=False), *((k.arg, k.value) for k in record.call.keywords)]
         for name, node in given:
             if helper is not None and name in names and isinstance(node, ast.Name) and node.id == parameter:
-                return _put_into(helper, name, False)
+                put = _put_into(helper, name, False)
+                return put if put is not None and put.cls is not None else None
     return None
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.model.domain.grades import Grade
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.syntax.index import CallRecord, CallSite, FunctionInfo
+    from torchperf_lint.model.syntax.call_sites import CallSite
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 
 
 class Handing(NamedTuple):

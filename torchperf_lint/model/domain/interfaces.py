@@ -25,15 +25,9 @@ if TYPE_CHECKING:
     from torchperf_lint.model.project.exports import Exports, Meaning
     from torchperf_lint.model.project.inquiry import Inquiry
     from torchperf_lint.model.project.query_cache import QueryCache
+    from torchperf_lint.model.syntax.call_sites import CallSite, ImplicitCall
     from torchperf_lint.model.syntax.code import Code
-    from torchperf_lint.model.syntax.index import (
-        CallRecord,
-        CallSite,
-        ClassInfo,
-        FunctionInfo,
-        ImplicitCall,
-        Index,
-    )
+    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo, Index
     from torchperf_lint.model.syntax.slices import Slice, Slices
     from torchperf_lint.syntax.source import Source
 

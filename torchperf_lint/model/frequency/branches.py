@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.model import bounds
 from torchperf_lint.model.frequency import path_conditions
 from torchperf_lint.model.frequency.path_conditions import OUTERMOST, Scope
+from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import CallRecord, last_name
 from torchperf_lint.syntax.tree import children, subtree
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model.frequency.path_conditions import Formula
-    from torchperf_lint.model.syntax.index import CallSite, FunctionInfo, Index
+    from torchperf_lint.model.syntax.call_sites import CallSite
+    from torchperf_lint.model.syntax.index import FunctionInfo, Index
 
 Flags = dict[str, ast.Constant]
 """Attributes with a known literal, by their text in path conditions."""
@@ -208,7 +210,7 @@ def _all_conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:
 
 def _is_looked_up(record: CallRecord, function: FunctionInfo) -> bool:
     """Whether the callee may be a method that is looked up by name: it is called by another one."""
-    if function.cls is None or "getattr" not in record.function.index.calls:
+    if function.cls is None or not finding.has_calls_of(record.function.index, "getattr"):
         return False
     return last_name(record.call.func) != function.name
 

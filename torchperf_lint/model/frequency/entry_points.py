@@ -327,7 +327,7 @@ def _maker_of(function: FunctionInfo) -> str | None:
 
 def _is_hook(function: FunctionInfo) -> bool:
     """Whether the function is a method with a hook's name in a class with bases."""
-    return function.name in _HOOK_NAMES and function.cls is not None and bool(function.cls.node.bases)
+    return function.name in _HOOK_NAMES and function.cls is not None and bool(function.cls.head.bases)
 
 
 def _is_registered(function: FunctionInfo) -> bool:

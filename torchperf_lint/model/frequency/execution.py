@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.frequency.path_conditions import Formula
     from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo, Node
     from torchperf_lint.model.project.query_cache import QueryCache
-    from torchperf_lint.model.syntax.index import CallSite
+    from torchperf_lint.model.syntax.call_sites import CallSite
 
 
 _AS_THE_FUNCTION = HotPath(None, Frequency.FUNCTION, ())

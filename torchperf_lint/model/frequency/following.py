@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.model.domain.values import UNKNOWN
 from torchperf_lint.model.frequency.branches import asks_types, parts
-from torchperf_lint.model.syntax.index import ImplicitCall, last_name
+from torchperf_lint.model.syntax.call_sites import ImplicitCall
+from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.model.values import parameters
 
 if TYPE_CHECKING:

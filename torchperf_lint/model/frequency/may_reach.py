@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from torchperf_lint.model.domain.interfaces import FrequencyQuestions
-    from torchperf_lint.model.syntax.index import CallSite, FunctionInfo
+    from torchperf_lint.model.syntax.call_sites import CallSite
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 Reachability = dict[tuple[int, str], tuple[bool, Node]]
 """The functions of a file, by line and name: whether each may be hot, and the dependencies of that result."""

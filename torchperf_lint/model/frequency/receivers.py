@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.frequency.branches import calls_own_method
-from torchperf_lint.model.syntax.index import FunctionInfo, ImplicitCall, last_name
+from torchperf_lint.model.syntax.call_sites import ImplicitCall
+from torchperf_lint.model.syntax.index import FunctionInfo, last_name
 
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.domain.values import Value
-    from torchperf_lint.model.syntax.index import CallSite
+    from torchperf_lint.model.syntax.call_sites import CallSite
 
 Needed = frozenset[FunctionInfo]
 """The methods that an object must have itself, and not one that they override."""

@@ -92,7 +92,7 @@ def only_literal(inference: ValueQuestions, cls: ClassInfo, name: str, made: Cal
     stores = [store for each in lineage for store in each.attributes.get(name, ())]
     if init is None or not stores or any(store.function is not init for store in stores):
         return None
-    if any(map(_sets_any, cls.methods.values())):
+    if _has_setter_of_any(cls):
         return None
     records = constructions(inference, init) if made is None else [made]
     files = dict.fromkeys([cls.index, *(each.function.index for each in records)])
@@ -116,7 +116,7 @@ def stored_by_constructor(inference: ValueQuestions, cls: ClassInfo, name: str) 
     if made is None or any(each.attributes.get(name) for each in below if each is not init.cls):
         return None
     setting = dict.fromkeys([cls, *below] if init.cls is None else [cls, init.cls, *below])
-    if any(map(_sets_any, (method for each in setting for method in each.methods.values()))):
+    if any(map(_has_setter_of_any, setting)):
         return None
     files = dict.fromkeys([*(each.index for each in family), *(each.function.index for each in made.records)])
     if any(_is_set_elsewhere(index, name, init, lineage) for index in files):
@@ -137,11 +137,14 @@ def constructions_below(inference: ValueQuestions, init: FunctionInfo) -> Constr
     if cls is None:
         return None
     family = [cls, *constructors.heirs_of(inference, cls)]
-    own = (last_name(each.call.func) for one in family for method in one.methods.values() for each in method.calls_made)
     beyond = [] if program is None else program.calls_elsewhere(init, bounds.MOST_CALLERS)
-    decorators = [decorator for each in family for decorator in each.node.decorator_list]
+    decorators = [decorator for each in family for decorator in each.decorators]
     # A decorator with arguments, or one of an object, often puts the class where configurations find it.
-    if beyond is None or not all(isinstance(each, ast.Name) for each in decorators) or not _OWN_CLASS.isdisjoint(own):
+    if (
+        beyond is None
+        or not all(isinstance(each, ast.Name) for each in decorators)
+        or any(map(_calls_own_class, family))
+    ):
         return None
     made = [each for each in family if inference.method(each, init.name) is init]
     records = [*beyond, *constructors.calls_by_heirs(inference, init)]
@@ -161,7 +164,7 @@ def constructions(inference: ValueQuestions, init: FunctionInfo) -> list[CallRec
     if program is not None and program.heirs(cls):
         return []
     files = [init.index, *(() if program is None else (file.index for file in program.files_passing(cls)))]
-    if cls.node.decorator_list or any(_is_value(cls.name, index) for index in files):
+    if cls.decorators or any(_is_value(cls.name, index) for index in files):
         return []
     beyond = [] if program is None else program.calls_elsewhere(init, bounds.MOST_CALLERS)
     return [] if beyond is None else [*init.index.calls_named(cls.name), *beyond]
@@ -206,6 +209,21 @@ def _is_set_elsewhere(index: Index, name: str, init: FunctionInfo, lineage: list
     ]
     found = index.note("attributes set", lambda: _attributes_set(index)).get(name, ())
     return any(target not in known for target in found)
+
+
+def _calls_own_class(cls: ClassInfo) -> bool:
+    """Whether a method of the class makes an object by `cls(...)` or `self.__class__(...)`."""
+
+    def find() -> bool:
+        calls = (each.call for method in cls.methods.values() for each in method.calls_made)
+        return any(last_name(call.func) in _OWN_CLASS for call in calls)
+
+    return cls.sum_up("calls its own class", find)
+
+
+def _has_setter_of_any(cls: ClassInfo) -> bool:
+    """Whether a method of the class sets attributes by computed names."""
+    return cls.sum_up("sets any", lambda: any(map(_sets_any, cls.methods.values())))
 
 
 def _sets_any(method: FunctionInfo) -> bool:

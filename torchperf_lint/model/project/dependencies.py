@@ -4,8 +4,8 @@ Every memoized result stores a node. Its children are the queries that were made
 that it used, so a cache hit adds one child to the node of the current query. A report's dependencies are all queries
 that its node leads to.
 
-The queries about a file's text are methods of `Parts`: which top-level statements mention a name, which bind one, or,
-where nothing finer is known, the whole text. What depends on such a query depends on nothing else of that file.
+The queries about a file's text are methods of `Parts`: which units mention a name, which bind one, or, where nothing
+finer is known, the whole text. What depends on such a query depends on nothing else of that file.
 """
 
 from __future__ import annotations
@@ -71,6 +71,17 @@ class _Query(Node):
         self.is_reported = False
 
 
+class Summary(Node):
+    """What a summary of a file's text depends on, with its value: who asked depends on the value alone."""
+
+    __slots__ = ("answer", "value")
+
+    def __init__(self, children: tuple[Node, ...], value: object, answer: Callable[[], object]) -> None:
+        super().__init__(children)
+        self.value = value
+        self.answer = answer
+
+
 NOTHING = Node()
 
 
@@ -106,6 +117,7 @@ class DependencyRecorder:
         self._queries: dict[Question, _Query] = {}
         self._unanswered: list[_Query] = []
         self._round = 0
+        self._renews = False
         self._tables: weakref.WeakSet[Forgetful] = weakref.WeakSet()
 
     def memo(self) -> Memo[Any, Any]:
@@ -123,16 +135,21 @@ class DependencyRecorder:
         files = set(keys)
         self.forget_where({question for question, query in self._queries.items() if query.file in files})
 
-    def forget_where(self, changed: Container[Question]) -> Callable[[Node], bool]:
-        """Drop all results that depend on these queries, from all tables; returns whether another one does."""
-        is_bad = self.resting_on(changed)
+    def forget_where(self, changed: Container[Question], *, renews: bool = False) -> Callable[[Node], bool]:
+        """Drop all results that depend on these queries, from all tables; returns whether another one does.
+
+        `renews`: a summary is made again, and counts as depending on them only where it has another value. Nothing that
+        it is made from may be kept from before.
+        """
+        is_bad = self.resting_on(changed, renews=renews)
         for table in list(self._tables):
             table.forget(is_bad)
         return is_bad
 
-    def resting_on(self, changed: Container[Question]) -> Callable[[Node], bool]:
-        """Whether a result depends on these queries; holds until this is asked again."""
+    def resting_on(self, changed: Container[Question], *, renews: bool = False) -> Callable[[Node], bool]:
+        """Whether a result depends on these queries, as for `forget_where`; holds until this is asked again."""
         self._round += 1
+        self._renews = renews
         for question, query in self._queries.items():
             query.round = self._round
             query.bad = question in changed
@@ -160,8 +177,22 @@ class DependencyRecorder:
                 pending += waiting
                 continue
             last.round, last.bad = now, any(each.bad for each in last.children)
+            if last.bad and self._renews and isinstance(last, Summary):
+                last.bad = self._has_changed(last)
             pending.pop()
         return node.bad
+
+    def _has_changed(self, summary: Summary) -> bool:
+        """Make a summary again; returns whether it has another value."""
+        before, self.here = self.here, set()
+        try:
+            value = summary.answer()
+            summary.children = (node_of(self.here),)
+        finally:
+            self.here = before
+        same = value == summary.value
+        summary.value = value
+        return not same
 
     def asked(self, question: Question) -> None:
         """Record a query."""
@@ -194,6 +225,20 @@ class DependencyRecorder:
         try:
             value = answer()
             node = node_of(self.here)
+        except BaseException:
+            before |= self.here
+            raise
+        finally:
+            self.here = before
+        before.add(node)
+        return value, node
+
+    def summed_up(self, answer: Callable[[], _R]) -> tuple[_R, Node]:
+        """A summary of a file's text and its node, which is added to those of the surrounding query."""
+        before, self.here = self.here, set()
+        try:
+            value = answer()
+            node = Summary((node_of(self.here),), value, answer)
         except BaseException:
             before |= self.here
             raise
@@ -304,6 +349,10 @@ class FileReads(Reads):
         finally:
             self.is_told_all, self._is_told = self._is_told, around
         return found
+
+    def summed_up(self, answer: Callable[[], _R]) -> tuple[_R, object]:
+        """Implements Reads."""
+        return self._recorder.summed_up(answer)
 
     def again(self, read: object) -> None:
         """Implements Reads."""

@@ -81,9 +81,14 @@ def _names_of_objects(statement: ast.stmt) -> Iterator[tuple[str, str]]:
                 yield name, made_by
 
 
+def has_calls_of(index: Index, name: str) -> bool:
+    """Whether the file calls something of that name; what calls it does not count as read."""
+    return index.sum_up(("calls", name), lambda: name in index.calls)
+
+
 def means_module_function(index: Index, name: str, caller: FunctionInfo, function: FunctionInfo) -> bool:
     """Whether `name`, read in `caller`, can only mean this function of the module."""
-    if function.outer is not index.module or index.times_bound(name) != 1:
+    if function.outer is not index.module or index.bound_names(index.module).count(name) != 1:
         return False
     outer: FunctionInfo | None = caller
     while outer is not None and outer is not index.module:

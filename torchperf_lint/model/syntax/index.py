@@ -1,18 +1,19 @@
 """The index of a file: functions, classes, aliases, calls by name, statements' places.
 
 Its tables tell `reads` what is looked up in them. Who has a node of the file, or one of its functions or classes, has
-come to it by such a lookup, which has read the whole top-level statement around it.
+come to it by such a lookup, which has read the whole unit around it (`units`).
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from torchperf_lint.model.syntax import names
+from torchperf_lint.model.syntax import names, reads
 from torchperf_lint.model.syntax.names import bindings, dotted, given_to, last_name, names_in
-from torchperf_lint.model.syntax.reads import ENTRIES, BoundAtTop, ByName, ByNode, Entered, Entries, Named, Tables
+from torchperf_lint.model.syntax.reads import BoundAtTop, ByName, ByNode, Entered, Entries, Named, Tables
 from torchperf_lint.syntax.tree import TakenApart, children, subtree
 
 if TYPE_CHECKING:
@@ -20,22 +21,8 @@ if TYPE_CHECKING:
 
     from torchperf_lint.syntax.tree import Comprehension
 
-__all__ = [
-    "AttributeStore",
-    "Block",
-    "CallRecord",
-    "CallSite",
-    "ClassInfo",
-    "FunctionInfo",
-    "FunctionNode",
-    "ImplicitCall",
-    "Index",
-    "Place",
-    "dotted",
-    "given_to",
-    "last_name",
-    "names_in",
-]
+__all__ = ["AttributeStore", "Block", "CallRecord", "ClassInfo", "FunctionInfo", "FunctionNode", "Index", "Place"]
+__all__ += ["dotted", "given_to", "last_name", "names_in"]
 _Answer = TypeVar("_Answer")
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Block = list[ast.stmt]
@@ -52,9 +39,12 @@ class Place(NamedTuple):
 
     @property
     def block(self) -> Block:
-        """The block; at the top of a module, this reads the whole file."""
-        if self.parent is None and self.function.outer is None:
-            self.function.index.reads.whole()
+        """The block; at the top of a module, this reads the whole file, and in a class the whole class."""
+        if self.function.outer is None:
+            if self.parent is None:
+                self.function.index.reads.whole()
+            elif isinstance(self.parent, ast.ClassDef):
+                self.function.index.info_of[self.parent].node  # noqa: B018
         return self.in_block
 
     @property
@@ -121,21 +111,6 @@ class CallRecord(NamedTuple):
     def place(self) -> Place:
         """The place of the statement."""
         return self.function.place_of(self.statement)
-
-
-class ImplicitCall(NamedTuple):
-    """An expression that runs a function without calling it: `self.total` a property's getter, a `with` its object.
-
-    `overridden` is the method that `self` has by the class around the expression, where the function only overrides it.
-    """
-
-    node: ast.expr
-    statement: ast.stmt
-    function: FunctionInfo
-    overridden: FunctionInfo | None = None
-
-
-CallSite = CallRecord | ImplicitCall
 
 
 class FunctionInfo:
@@ -346,9 +321,8 @@ class ModuleInfo(FunctionInfo):
     @property
     def nodes(self) -> tuple[ast.AST, ...]:
         """All nodes of the file, in the order of `ast.walk`."""
-        reads = self.index.reads
-        reads.whole()
-        return self.index.note("nodes", lambda: reads.unheard(lambda: tuple(subtree(self.index.tree))))
+        self.index.reads.whole()
+        return self.index.note("nodes", lambda: self.index.reads.unheard(lambda: tuple(subtree(self.index.tree))))
 
     @property
     def parents(self) -> dict[ast.AST, ast.AST]:
@@ -380,16 +354,47 @@ class AttributeStore(NamedTuple):
 
 
 class ClassInfo:
-    """A class with its methods and the places that set its attributes; `scope` is the enclosing function or module."""
+    """A class with its methods and the places that set its attributes; `scope` is the enclosing function or module.
 
-    __slots__ = ("attributes", "methods", "name", "node", "scope")
+    `head` is its node, for who reads no methods of it that are units of their own.
+    """
 
-    def __init__(self, node: ast.ClassDef, scope: FunctionInfo) -> None:
-        self.node = node
-        self.name = node.name
+    __slots__ = ("attributes", "head", "is_split", "methods", "name", "scope")
+
+    def __init__(self, head: ast.ClassDef, scope: FunctionInfo, *, is_split: bool = False) -> None:
+        """`is_split`: methods of it are units of their own."""
+        self.head, self.name = head, head.name
         self.scope = scope
-        self.methods: dict[str, FunctionInfo] = {}
-        self.attributes: dict[str, list[AttributeStore]] = {}
+        self.is_split = is_split
+        members = functools.partial(reads.members, scope.index, self.name, is_split)
+        self.methods: dict[str, FunctionInfo] = members(reads.METHODS)
+        self.attributes: dict[str, list[AttributeStore]] = members(reads.ATTRIBUTES)
+
+    @property
+    def row(self) -> int:
+        """The row where it begins."""
+        return self.head.lineno
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """Its row and name."""
+        return self.row, self.name
+
+    @property
+    def decorators(self) -> list[ast.expr]:
+        """The decorator expressions."""
+        return self.head.decorator_list
+
+    def sum_up(self, question: object, answer: Callable[[], _Answer]) -> _Answer:
+        """The memoized result of a query about the class's text alone, as by `Tables.sum_up`."""
+        return self.index.sum_up((question, self), answer)
+
+    @property
+    def node(self) -> ast.ClassDef:
+        """Its node, of which all is read."""
+        if self.is_split:
+            self.index.reads.enters(reads.MEMBERS, self.name)
+        return self.head
 
     @property
     def index(self) -> Index:
@@ -427,10 +432,10 @@ class Index(Tables):
         self.stores: ByName[list[AttributeStore]] = Entries("stores")  # attribute -> where it is set, but `self.x`
         self.aliases: ByName[set[str]] = Entries("aliases")
         self.rebound_elsewhere = Named("rebound_elsewhere")  # names that some function declares global or nonlocal
-        self.entered: dict[int, Entered] = {}  # by the first of the statements that share rows
+        self.entered: dict[int, Entered] = {}  # by the first statement of a unit
         self._bound: dict[FunctionInfo, list[str]] = {}
         by_node = self.places, self.info_of, self.texts, self.lambdas, self.lambdas_given, self.comprehensions
-        self._tables += [*(getattr(self, table) for table in ENTRIES), *by_node]
+        self._tables += [*(getattr(self, table) for table in reads.ENTRIES), *by_node]
         self.tell(self.reads)
 
     @property
@@ -469,7 +474,7 @@ class Index(Tables):
         for cls in self.all_classes:
             cls.methods.clear()
             cls.attributes.clear()
-            del cls.node
+            del cls.head
         for noted, _ in self._noted.values():
             if isinstance(noted, TakenApart):
                 noted.take_apart()
@@ -487,13 +492,9 @@ class Index(Tables):
     def bound_names(self, function: FunctionInfo) -> list[str]:
         """The names that the function binds (for the module: at its top level), one entry per binding."""
         if function.is_module:
-            reads = self.reads
-            return self.note("bound", lambda: reads.unheard(lambda: BoundAtTop(bindings(self.tree.body), self)))
+            heard = self.reads
+            return self.note("bound", lambda: heard.unheard(lambda: BoundAtTop(bindings(self.tree.body), self)))
         known = self._bound.get(function)
         if known is None:
             known = self._bound[function] = [*function.parameter_names, *bindings(function.body)]
         return known
-
-    def times_bound(self, name: str) -> int:
-        """How many times the module binds the name at its top level."""
-        return self.bound_names(self.module).count(name)

@@ -6,8 +6,9 @@ import ast
 from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, Place
-from torchperf_lint.model.syntax.names import given_to, grouped, last_name
-from torchperf_lint.model.syntax.reads import ENTRIES
+from torchperf_lint.model.syntax.names import given_to, last_name
+from torchperf_lint.model.syntax.reads import ATTRIBUTES, ENTRIES, MEMBERS, METHODS
+from torchperf_lint.model.syntax.units import Unit, units_of
 from torchperf_lint.syntax.tree import COMPREHENSIONS, children
 
 if TYPE_CHECKING:
@@ -24,14 +25,29 @@ _HOLDING = frozenset({ast.List, ast.Tuple, ast.Set, ast.Dict, ast.BoolOp, ast.Li
 def index_of(tree: ast.Module, path: str = "") -> Index:
     """The index of a file; `path` is the file's path as the user sees it."""
     index = Index(tree, path)
-    assemble(index, tree.body, [Fragment(index, nodes) for _, nodes in grouped(tree.body)])
+    assemble(index, tree.body, fragments_of(index, units_of(tree.body)))
     return index
 
 
-class Fragment:
-    """What some statements of the top level add to the tables of their file's index."""
+def fragments_of(index: Index, units: list[Unit]) -> list[Fragment]:
+    """What these units add to the tables; classes come before their methods, or are in the index already."""
+    apart = {unit.nodes[0] for unit in units if unit.around is not None}
+    classes: dict[ast.AST, FunctionInfo | ClassInfo] = {}
+    fragments = []
+    for unit in units:
+        fragments.append(Fragment(index, unit, apart, classes))
+        if unit.around is None and unit.nodes[0] in fragments[-1].info_of:
+            classes[unit.nodes[0]] = fragments[-1].info_of[unit.nodes[0]]
+    return fragments
 
-    def __init__(self, index: Index, nodes: Block) -> None:
+
+class Fragment:
+    """What a unit adds to the tables of its file's index, and to those of its classes."""
+
+    def __init__(
+        self, index: Index, unit: Unit, apart: set[ast.stmt], classes: dict[ast.AST, FunctionInfo | ClassInfo]
+    ) -> None:
+        """`apart` are the methods that are other units; `classes` has the class of a method, if the index has not."""
         self.calls: dict[str, list[CallRecord]] = {}
         self.handed: dict[str, list[CallRecord]] = {}
         self.defaults: dict[str, list[tuple[FunctionInfo, str]]] = {}
@@ -49,14 +65,30 @@ class Fragment:
         self.all_classes: list[ClassInfo] = []
         self.all_loops: list[tuple[ast.For | ast.AsyncFor | ast.While, FunctionInfo]] = []
         self.all_augmented: list[tuple[ast.AugAssign, FunctionInfo]] = []
+        self.methods: list[tuple[ClassInfo, FunctionInfo]] = []
+        self.attributes: list[tuple[ClassInfo, str, AttributeStore]] = []
         self.calls_made: list[CallRecord] = []  # of the module
         self.statements: list[ast.stmt] = []
         module = index.module
         module.calls_made, module.statements, module.is_generator = self.calls_made, self.statements, False
-        index.reads.unheard(lambda: _Indexer(index, self).fill(nodes))
+        around = unit.around and (classes.get(unit.around) or dict.__getitem__(index.info_of, unit.around))
+        index.reads.unheard(lambda: _Indexer(index, self, apart).fill(unit, around))  # type: ignore[arg-type]
         self.is_generator = module.is_generator
-        self.first = nodes[0]
+        self.first = unit.nodes[0]
         self.entered: Entered = {table: frozenset(getattr(self, table)) for table in ENTRIES if getattr(self, table)}
+        self.entered |= self._members()
+
+    def _members(self) -> Entered:
+        """What is entered into the tables of classes whose methods are units."""
+        methods = frozenset(f"{cls.name}.{each.name}" for cls, each in self.methods if cls.is_split)
+        attributes = frozenset(f"{cls.name}.{name}" for cls, name, _ in self.attributes if cls.is_split)
+        found = {METHODS: methods, ATTRIBUTES: attributes, MEMBERS: self._split_classes()}
+        return {table: names for table, names in found.items() if names}
+
+    def _split_classes(self) -> frozenset[str]:
+        info = self.info_of.get(self.first)
+        cls = info.cls if isinstance(info, FunctionInfo) else info
+        return frozenset() if cls is None or not cls.is_split else frozenset({cls.name})
 
 
 def assemble(index: Index, body: Block, fragments: Sequence[Fragment]) -> None:
@@ -91,6 +123,20 @@ def assemble(index: Index, body: Block, fragments: Sequence[Fragment]) -> None:
     module.calls_made = [record for each in fragments for record in each.calls_made]
     module.statements = [statement for each in fragments for statement in each.statements]
     module.is_generator = any(each.is_generator for each in fragments)
+    _fill_classes(index.all_classes, fragments)
+
+
+def _fill_classes(classes: list[ClassInfo], fragments: Sequence[Fragment]) -> None:
+    """Fill the tables of the classes, in the order of the text: a class comes before its methods, but not its end."""
+    for cls in classes:
+        cls.methods.clear()
+        cls.attributes.clear()
+    methods = [each for fragment in fragments for each in fragment.methods]
+    for cls, function in sorted(methods, key=lambda each: each[1].row):
+        cls.methods[function.name] = function
+    attributes = [each for fragment in fragments for each in fragment.attributes]
+    for cls, name, store in sorted(attributes, key=lambda each: each[2].target.lineno):
+        cls.attributes.setdefault(name, []).append(store)
 
 
 def _add(table: dict[str, list[_R]], added: dict[str, list[_R]]) -> None:
@@ -109,19 +155,28 @@ def _is_about_function(question: object) -> bool:
 
 
 class _Indexer:
-    def __init__(self, index: Index, tables: Fragment) -> None:
-        """`tables` are filled; functions are those of `index`."""
+    def __init__(self, index: Index, tables: Fragment, apart: set[ast.stmt]) -> None:
+        """`tables` are filled; functions are those of `index`; the statements in `apart` are left out."""
         self._index = index
         self._tables = tables
+        self._apart = apart
 
-    def fill(self, block: Block) -> None:
-        """Visit statements of the top level."""
-        self._block(block, self._index.module, None, "body", None)
+    def fill(self, unit: Unit, cls: ClassInfo | None) -> None:
+        """Visit the statements of a unit; `cls` is the class of a method."""
+        if unit.around is None:
+            self._block(unit.nodes, self._index.module, None, "body", None)
+            return
+        for statement in unit.nodes:
+            place = Place(self._index.module, unit.around, "body", unit.around.body, unit.position)
+            self._tables.places[statement] = place
+            self._statement(statement, self._index.module, cls)
 
     def _block(
         self, block: Block, function: FunctionInfo, parent: ast.stmt | None, field: str, cls: ClassInfo | None
     ) -> None:
         for position, statement in enumerate(block):
+            if statement in self._apart and parent is not None:
+                continue
             self._tables.places[statement] = Place(function, parent, field, block, position)
             if cls is None:
                 function.statements.append(statement)
@@ -131,7 +186,8 @@ class _Indexer:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
             self._function(statement, function, cls)
         elif isinstance(statement, ast.ClassDef):
-            info = ClassInfo(statement, function)
+            is_split = function.is_module and not self._apart.isdisjoint(statement.body)
+            info = ClassInfo(statement, function, is_split=is_split)
             self._tables.info_of[statement] = info
             self._tables.all_classes.append(info)
             for expression in (*statement.decorator_list, *statement.bases, *statement.keywords):
@@ -177,7 +233,7 @@ class _Indexer:
         self._tables.info_of[node] = info
         self._tables.all_functions.append(info)
         if cls is not None and not _sets_property(node):  # what reads the attribute runs its getter
-            cls.methods[node.name] = info
+            self._tables.methods.append((cls, info))
         for expression in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
             if expression is not None:
                 self._expression(expression, node, outer)
@@ -212,11 +268,11 @@ class _Indexer:
             for item in target.elts:
                 self._attribute_stores(item, function, cls, None)
         elif isinstance(target, ast.Name) and cls is not None:
-            cls.attributes.setdefault(target.id, []).append(store)
+            self._tables.attributes.append((cls, target.id, store))
         elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
             owner = function
             if owner.cls is not None and target.value.id == owner.self_name:
-                owner.cls.attributes.setdefault(target.attr, []).append(store)
+                self._tables.attributes.append((owner.cls, target.attr, store))
             else:
                 self._tables.stores.setdefault(target.attr, []).append(store)
         elif isinstance(target, ast.Attribute):

@@ -16,24 +16,27 @@ _Table = TypeVar("_Table", bound="ByName[Any]")
 ENTRIES = ("calls", "handed", "defaults", "aliases", "held", "rebound_elsewhere", "stores")
 """The tables of an index by name."""
 
+METHODS, ATTRIBUTES, MEMBERS = "methods", "attributes", "members"
+"""The tables of a class: by the names of the class and of a member of it, the last by the name of the class alone."""
+
 Entered = dict[str, frozenset[str]]
-"""The names that some statements enter into these tables, by table."""
+"""The names that a unit enters into these tables, by table."""
 
 
 class Reads:
     """Is told what is read of one file, and notes nothing: for a file outside a project."""
 
     def mentions(self, name: str) -> None:
-        """All top-level statements that mention the name were read."""
+        """All units that mention the name were read."""
 
     def enters(self, table: str, name: str) -> None:
-        """All top-level statements that give the name an entry in a table of the index were read."""
+        """All units that give the name an entry in a table of the index, or of a class, were read."""
 
     def binds(self, name: str) -> None:
-        """All top-level statements that bind the name at the top level were read."""
+        """All units that bind the name at the top level were read."""
 
     def runs(self, name: str) -> None:
-        """All top-level statements but functions that mention the name were read."""
+        """All that mentions the name and runs with the module was read."""
 
     def whole(self) -> None:
         """The whole file was read."""
@@ -52,6 +55,10 @@ class Reads:
         """A result, with what was read for it."""
         return answer(), None
 
+    def summed_up(self, answer: Callable[[], _R]) -> tuple[_R, object]:
+        """A summary, with what stands for it: who asks has read its value alone."""
+        return answer(), None
+
     def again(self, read: object) -> None:
         """What was read for an earlier result counts again."""
 
@@ -60,51 +67,69 @@ class Reads:
         return answer()
 
 
-class ByName(dict[str, _V]):
-    """A table of a file by name: a lookup reads the statements that mention the name, a walk reads the file."""
+class Told(dict[str, _V]):
+    """A table by name that tells which names are looked up in it, and when it is walked over."""
 
-    __slots__ = ("reads",)
-    reads: Reads
+    __slots__ = ()
+
+    def _look(self, name: object) -> None:
+        raise NotImplementedError
+
+    def _walk(self) -> None:
+        raise NotImplementedError
 
     def get(self, name: str, default: Any = None) -> Any:
         """The entry of a name."""
-        self.reads.mentions(name)
+        self._look(name)
         return dict.get(self, name, default)
 
     def __getitem__(self, name: str) -> _V:
-        self.reads.mentions(name)
+        self._look(name)
         return dict.__getitem__(self, name)
 
     def __contains__(self, name: object) -> bool:
-        self.reads.mentions(name)  # type: ignore[arg-type]
+        self._look(name)
         return dict.__contains__(self, name)
 
     def __len__(self) -> int:
-        self.reads.whole()
+        self._walk()
         return dict.__len__(self)
 
     def __iter__(self) -> Iterator[str]:
-        self.reads.whole()
+        self._walk()
         return dict.__iter__(self)
 
     def keys(self) -> Any:
         """All names."""
-        self.reads.whole()
+        self._walk()
         return dict.keys(self)
 
     def values(self) -> Any:
         """All entries."""
-        self.reads.whole()
+        self._walk()
         return dict.values(self)
 
     def items(self) -> Any:
         """All names with their entries."""
-        self.reads.whole()
+        self._walk()
         return dict.items(self)
 
 
+class ByName(Told[_V]):
+    """A table of a file by name: a lookup reads the units that mention the name, a walk reads the file."""
+
+    __slots__ = ("reads",)
+    reads: Reads
+
+    def _look(self, name: object) -> None:
+        self.reads.mentions(name)  # type: ignore[arg-type]
+
+    def _walk(self) -> None:
+        self.reads.whole()
+
+
 class Entries(ByName[_V]):
-    """The same for a table of the index: a lookup reads the statements that gave the name its entry."""
+    """The same for a table of the index: a lookup reads the units that gave the name its entry."""
 
     __slots__ = ("table",)
 
@@ -112,37 +137,36 @@ class Entries(ByName[_V]):
         super().__init__()
         self.table = table
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """The entry of a name."""
-        self.reads.enters(self.table, name)
-        return dict.get(self, name, default)
-
-    def __getitem__(self, name: str) -> _V:
-        self.reads.enters(self.table, name)
-        return dict.__getitem__(self, name)
-
-    def __contains__(self, name: object) -> bool:
+    def _look(self, name: object) -> None:
         self.reads.enters(self.table, name)  # type: ignore[arg-type]
-        return dict.__contains__(self, name)
 
 
 class AtTop(ByName[_V]):
-    """The same for names that are bound at the top level: a lookup reads the statements that bind the name."""
+    """The same for names that are bound at the top level: a lookup reads the units that bind the name."""
 
     __slots__ = ()
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """The entry of a name."""
-        self.reads.binds(name)
-        return dict.get(self, name, default)
-
-    def __getitem__(self, name: str) -> _V:
-        self.reads.binds(name)
-        return dict.__getitem__(self, name)
-
-    def __contains__(self, name: object) -> bool:
+    def _look(self, name: object) -> None:
         self.reads.binds(name)  # type: ignore[arg-type]
-        return dict.__contains__(self, name)
+
+
+class Members(Told[_V]):
+    """A table of a class whose methods are units: a lookup reads those that give the name its entry, a walk all."""
+
+    __slots__ = ("cls", "table", "tables")
+
+    def __init__(self, tables: Tables, table: str, cls: str) -> None:
+        """`tables` are those of the file, `cls` is the name of the class."""
+        super().__init__()
+        self.tables = tables
+        self.table = table
+        self.cls = cls
+
+    def _look(self, name: object) -> None:
+        self.tables.reads.enters(self.table, f"{self.cls}.{name}")
+
+    def _walk(self) -> None:
+        self.tables.reads.enters(MEMBERS, self.cls)
 
 
 class Named(set[str]):
@@ -174,7 +198,7 @@ class Named(set[str]):
 
 
 class ByNode(dict[_K, _V]):
-    """A table of a file by its nodes: who has a node has read the statement around it, a walk reads the file."""
+    """A table of a file by its nodes: who has a node has read the unit around it, a walk reads the file."""
 
     __slots__ = ("reads",)
     reads: Reads
@@ -261,6 +285,23 @@ class Tables:
         else:
             self.reads.again(known[1])
         return known[0]  # type: ignore[no-any-return]
+
+    def sum_up(self, question: object, answer: Callable[[], _Answer]) -> _Answer:
+        """The memoized result of a query about the text alone, of which only the value counts as read.
+
+        The result has to be comparable, and everything that it is made from told.
+        """
+        known = self._noted.get(question)
+        if known is None:
+            known = self._noted[question] = self.reads.summed_up(answer)
+        else:
+            self.reads.again(known[1])
+        return known[0]  # type: ignore[no-any-return]
+
+
+def members(tables: Tables, cls: str, is_split: bool, table: str) -> dict[str, Any]:
+    """A table of a class; one that tells what is looked up if methods of the class are units."""
+    return Members(tables, table, cls) if is_split else {}
 
 
 class BoundAtTop(list[str]):

@@ -32,7 +32,9 @@ class Place(NamedTuple):
 
 
 def places_returned(function: FunctionInfo, name: str) -> frozenset[Place]:
-    """Where a local name stands in what the function returns."""
+    """Where a local name stands in what the function returns; nowhere in a module."""
+    if function.is_module:
+        return frozenset()
     return function.index.note(("returned", function), lambda: _returned(function)).get(name, frozenset())
 
 

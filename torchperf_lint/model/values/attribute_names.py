@@ -12,6 +12,7 @@ from torchperf_lint.model.domain.values import join_all
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ExpressionValues
     from torchperf_lint.model.domain.values import Value
+    from torchperf_lint.model.syntax.index import ClassInfo
 
 _ANYTHING = r"\w*"
 
@@ -22,12 +23,18 @@ def by_pattern(evaluator: ExpressionValues, base: Value, name: ast.expr, node: a
     if base.cls is None or pattern is None:
         return None
     owners = evaluator.inference.lineage(base.cls)
-    if any(re.fullmatch(pattern, method) for owner in owners for method in owner.methods):
+    methods, attributes = ({name for each in owners for name in _members(each)[at]} for at in (0, 1))
+    if any(re.fullmatch(pattern, method) for method in methods):
         return None
-    names = {each for owner in owners for each in owner.attributes if re.fullmatch(pattern, each)}
+    names = {each for each in attributes if re.fullmatch(pattern, each)}
     if not names or len(names) > bounds.MOST_CHOICES:
         return None
     return join_all([evaluator.attribute_of(base, each, node) for each in sorted(names)])
+
+
+def _members(cls: ClassInfo) -> tuple[list[str], list[str]]:
+    """The names of the methods of a class, and those of its attributes."""
+    return cls.sum_up("names", lambda: (list(cls.methods), list(cls.attributes)))
 
 
 def _pattern(name: ast.expr) -> str | None:

@@ -79,7 +79,7 @@ def _is_kept(statement: ast.stmt, self_name: str | None) -> bool:
 
 def _bases(inference: ValueQuestions, cls: ClassInfo) -> list[Value]:
     home = inference.home(cls.index)
-    nodes = [base.value if isinstance(base, ast.Subscript) else base for base in cls.node.bases]
+    nodes = [base.value if isinstance(base, ast.Subscript) else base for base in cls.head.bases]
     return [_base(home, cls, node) for node in nodes]
 
 

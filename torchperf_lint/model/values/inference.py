@@ -71,7 +71,7 @@ class ValueInference:
         kind, about, *more = question
         if not isinstance(about, (FunctionInfo, ClassInfo)) or kind in ("call", "in call", "in object"):
             return None
-        row, name = about.place if isinstance(about, FunctionInfo) else (about.node.lineno, about.name)
+        row, name = about.place
         rest = [each.place if isinstance(each, Slice) else each for each in more]
         return self.index.path, str(kind), row, name, str(rest)
 

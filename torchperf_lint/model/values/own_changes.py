@@ -62,7 +62,7 @@ def trained(inference: ValueQuestions, cls: ClassInfo, name: str, value: Value) 
     is_open = value.kind is Kind.UNKNOWN and not value.among
     if value.device is not Device.UNKNOWN or inference.cpu_only or not (is_open or value.holds_tensors):
         return value
-    for method in (each for owner in inference.lineage(cls) for each in owner.methods.values()):
+    for method in (each for owner in inference.lineage(cls) for each in _senders(owner)):
         path = f"{method.self_name}.{name}"
         is_scalar = path in names_sent_backward(method)
         if is_scalar or path in reduced_and_sent_backward(method):
@@ -73,14 +73,27 @@ def trained(inference: ValueQuestions, cls: ClassInfo, name: str, value: Value) 
     return value
 
 
+def _senders(cls: ClassInfo) -> list[FunctionInfo]:
+    """The methods that send something backward."""
+    return cls.sum_up("senders", lambda: [each for each in cls.methods.values() if _sends(each)])
+
+
+def _sends(method: FunctionInfo) -> bool:
+    return bool(names_sent_backward(method) or reduced_and_sent_backward(method))
+
+
 def is_sent_to_host(inference: ValueQuestions, cls: ClassInfo, name: str) -> bool:
     """Whether a method that moves the whole object moves this part of it to the host afterwards."""
     for owner in inference.lineage(cls):
-        for method in owner.methods.values():
-            move = method.note(("parts moved again", method), functools.partial(_moved_again, method)).get(name)
-            if move is not None and _is_to_host(inference, method, move):
+        for method, moves in owner.sum_up("parts moved again", functools.partial(_all_moved_again, owner)):
+            if name in moves and _is_to_host(inference, method, moves[name]):
                 return True
     return False
+
+
+def _all_moved_again(cls: ClassInfo) -> list[tuple[FunctionInfo, dict[str, ast.Call]]]:
+    found = [(method, _moved_again(method)) for method in cls.methods.values()]
+    return [(method, moves) for method, moves in found if moves]
 
 
 def _moved_again(method: FunctionInfo) -> dict[str, ast.Call]:
@@ -197,5 +210,5 @@ def is_bound(store: AttributeStore, owner: ClassInfo) -> bool:
     """Whether the statement gives the attribute a value: `x: Tensor` in a class body only declares its type."""
     return not any(
         isinstance(statement, ast.AnnAssign) and statement.target is store.target and statement.value is None
-        for statement in owner.node.body
+        for statement in owner.head.body
     )

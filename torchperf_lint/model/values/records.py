@@ -253,7 +253,7 @@ def _holds_tensors(value: Value) -> bool:
 
 
 def _is_dataclass(cls: ClassInfo) -> bool:
-    called = [each.func if isinstance(each, ast.Call) else each for each in cls.node.decorator_list]
+    called = [each.func if isinstance(each, ast.Call) else each for each in cls.decorators]
     return any((dotted(each) or "") in _DATACLASSES for each in called)
 
 
@@ -263,7 +263,7 @@ def _declared(cls: ClassInfo) -> list[tuple[str, ast.expr | None]]:
 
 
 def _fields(cls: ClassInfo) -> list[ast.AnnAssign]:
-    return [each for each in cls.node.body if isinstance(each, ast.AnnAssign) and _is_field(each.annotation)]
+    return [each for each in cls.head.body if isinstance(each, ast.AnnAssign) and _is_field(each.annotation)]
 
 
 def _is_field(annotation: ast.expr) -> bool:

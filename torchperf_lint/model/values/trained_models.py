@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.domain.frames import Frame
     from torchperf_lint.model.domain.interfaces import ExpressionValues, ValueQuestions
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
     from torchperf_lint.model.syntax.returned_losses import Place
 
 _SENT = "`.backward()` is called on what `{}` returns here, in a program for an accelerator"
@@ -139,9 +139,16 @@ def _row_sent_backward(function: FunctionInfo, path: str) -> int | None:
     cls, name = function.cls, function.self_name
     if own is not None or cls is None or name is None or not path.startswith(f"{name}."):
         return own
-    rows = (
-        calls_sent_backward(each).get(f"{each.self_name}.{path.removeprefix(f'{name}.')}")
-        for each in cls.methods.values()
-        if each is not function and each.self_name is not None
-    )
-    return next((row for row in rows if row is not None), None)
+    rows = cls.sum_up("sent backward", lambda: _rows_sent_backward(cls))
+    found = rows.get(path.removeprefix(f"{name}."), {})
+    return next((row for method, row in found.items() if method is not function), None)
+
+
+def _rows_sent_backward(cls: ClassInfo) -> dict[str, dict[FunctionInfo, int]]:
+    """The rows where its methods call attributes of `self` for what they send backward."""
+    found: dict[str, dict[FunctionInfo, int]] = {}
+    for each in cls.methods.values():
+        for path, row in calls_sent_backward(each).items() if each.self_name is not None else ():
+            if path.startswith(f"{each.self_name}."):
+                found.setdefault(path.removeprefix(f"{each.self_name}."), {})[each] = row
+    return found
