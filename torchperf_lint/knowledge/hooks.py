@@ -57,6 +57,10 @@ LIGHTNING_BEFORE_TRANSFER = _words("on_before_batch_transfer transfer_batch_to_d
 LIGHTNING_PLACED = _words("batch outputs loss")
 """Parameters of the other hooks that hold tensors on the device."""
 
+_OF_OPENMMLAB = tuple(
+    f"{each}." for each in "mmengine mmcv mmdet mmdet3d mmseg mmpretrain mmcls mmpose mmaction".split()
+)
+
 HOOK_TABLES = (
     HookTable("fastai", _words("Metric"), ("fastai.",), _words("accumulate"), _words("")),
     HookTable("fastai", _words("Transform"), ("fastai.",), _words("encodes"), _words("")),
@@ -127,14 +131,14 @@ HOOK_TABLES = (
     HookTable(
         "Composer",
         _words("ComposerModel ComposerClassifier HuggingFaceModel"),
-        (),
+        ("composer.",),
         _words("loss update_metric eval_forward forward"),
         _words("batch outputs targets"),
     ),
     HookTable(
         "MMEngine",
         _words("BaseModel BaseDetector SingleStageDetector TwoStageDetector BaseDenseHead AnchorHead AnchorFreeHead"),
-        (),
+        _OF_OPENMMLAB,
         _words("train_step val_step loss loss_by_feat forward"),
         _words("batch_inputs x cls_scores bbox_preds"),
     ),
@@ -177,17 +181,21 @@ HOOK_TABLES = (
     HookTable(
         "Detectron2",
         _words("SimpleTrainer TrainerBase HookBase"),
-        (),
+        ("detectron2.",),
         _words("run_step before_step after_step"),
         _words(""),
     ),
     HookTable(
-        "torchtnt", _words("TrainUnit EvalUnit AutoUnit"), (), _words("train_step eval_step compute_loss"), _words("")
+        "torchtnt",
+        _words("TrainUnit EvalUnit AutoUnit"),
+        ("torchtnt.",),
+        _words("train_step eval_step compute_loss"),
+        _words(""),
     ),
     HookTable(
         "skorch",
         _words("NeuralNet NeuralNetClassifier"),
-        (),
+        ("skorch.",),
         _words("train_step_single train_step get_loss"),
         _words(""),
     ),
