@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine import same_pass
 from torchperf_lint.engine.findings import Because, Confidence, Cost, Loss, Rate, Severity, Unproven
 from torchperf_lint.engine.lowered import Lowered, lowered
+from torchperf_lint.engine.options import by_default
 from torchperf_lint.engine.same_pass import Link
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model.domain.frequency import LoopKind
@@ -53,7 +54,8 @@ def weigh(rule: Rule, finding: Finding, model: Model) -> Weight:
     hot_path = model.hot_path(finding.site)
     way = list(_way(model, finding.site, hot_path)) if rule.is_paid_here else []
     rate, severity = _rate(rule, way), rule.severity
-    reason = None if finding.minor is None else Lowered(Severity.NOTE, finding.minor)
+    minor = finding.minor or _minor_by_default(finding, model)
+    reason = None if minor is None else Lowered(Severity.NOTE, minor)
     if hot_path is None and rate is Rate.ELEMENT and rule.loses is Loss.WAIT:
         row = finding.site.rows[0]
         if _runs_once(model, finding.site):
@@ -73,6 +75,15 @@ def weigh(rule: Rule, finding: Finding, model: Model) -> Weight:
     only_if = "" if reason is None else reason.only_if
     about = _about(model, finding)
     return Weight(Cost(rate, rule.loses), severity, _confidence(because), because, about, behind, only_if)
+
+
+def _minor_by_default(finding: Finding, model: Model) -> Because | None:
+    """What makes it matter less as long as nothing sets an option."""
+    asked = finding.minor_if
+    option = None if asked is None else by_default(model, model.function_of(finding.site), asked.node)
+    if asked is None or option is None or option.default is None or option.value != asked.value:
+        return None
+    return Because(option.default.lineno, f"by default of `{option.name}`, {asked.text}", option.path)
 
 
 def _way(model: Model, site: Site, hot_path: HotPath | None) -> Iterator[Link]:

@@ -6,6 +6,7 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Mapping
 
     from torchperf_lint.syntax.site import Site
@@ -260,6 +261,14 @@ class NoFix(enum.Enum):
         return self.name.lower().replace("_", "-")
 
 
+class ByDefault(NamedTuple):
+    """What makes a finding matter less if an expression of its statement has this value by default."""
+
+    node: ast.expr
+    value: object
+    text: str
+
+
 class Finding(NamedTuple):
     """A rule's report: its site (with the libcst node) and its evidence, and a fix or the reason for having none."""
 
@@ -268,6 +277,7 @@ class Finding(NamedTuple):
     fix: Fix | NoFix | None = None  # None: nobody has named the reason
     fields: Mapping[str, str] = {}  # values for the placeholders of the rule's message
     minor: Because | None = None  # what makes it matter less than the rule's severity says
+    minor_if: ByDefault | None = None
 
 
 class Diagnostic(NamedTuple):

@@ -67,11 +67,20 @@ class Option(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """A function in its file's model, and what is known of its parameters."""
+    """A function in its file's model, and what is known of its parameters.
+
+    `made` is the class of the objects that a constructor makes there: its own or one below.
+    """
 
     model: Model
     function: FunctionInfo
     known: Mapping[str, Option] = {}
+    made: ClassInfo | None = None
+
+
+def by_default(model: Model, function: FunctionInfo, node: ast.expr) -> Option | None:
+    """What an expression of a function is if nobody sets it; None if that is open."""
+    return _option(Spot(model, function), node, MOST_STEPS)
 
 
 def truth(spot: Spot, test: ast.expr, steps: int) -> Option | None:
@@ -192,7 +201,8 @@ def _parameter(spot: Spot, name: str, steps: int) -> Option | None:
     A default None says nothing without calls: what the function is made for may be given there.
     """
     function = spot.function
-    return spot.model.remember(("option", function, name, steps), lambda: _given_by_calls(spot, name, steps))
+    question = ("option", function, name, steps, spot.made)
+    return spot.model.remember(question, lambda: _given_by_calls(spot, name, steps))
 
 
 def _given_by_calls(spot: Spot, name: str, steps: int) -> Option | None:
@@ -242,7 +252,7 @@ def _may_be_given(model: Model, record: CallRecord, name: str, own: Option | Non
 
 def _given(spot: Spot, record: CallRecord, given: ast.expr, name: str, own: Option | None, steps: int) -> Option | None:
     """What a call gives for an option by default; the option's own default where it hands on settings' of its name."""
-    there = Spot(spot.model.home(record.function), record.function)
+    there = Spot(spot.model.home(record.function), record.function, made=spot.made)
     option = _option(there, given, steps - 1)
     if own is None:
         return option
@@ -283,14 +293,15 @@ def _given_by_constructions(spot: Spot, name: str, own: Option | None, steps: in
     """
     init = spot.function
     made = spot.model.constructions(init)
-    if own is None or made is None or len(made.records) > _MOST_CALLS:
+    records = [] if made is None else [each for each in made.records if _may_make(spot, each)]
+    if own is None or made is None or len(records) > _MOST_CALLS:
         return None
     if own.value is None and not made.records and _is_wanted(spot, name):
         return None
     is_open, found = made.is_open, own
-    if any(has_computed_names(each.call) for each in made.records):
+    if any(has_computed_names(each.call) for each in records):
         return None
-    for record in made.records:
+    for record in records:
         given = constructed_with(init, record.call, name)
         if given is None:
             is_open = True
@@ -302,6 +313,20 @@ def _given_by_constructions(spot: Spot, name: str, own: Option | None, steps: in
     if is_open and (own.value is None or named_otherwise(spot.model, name, own.value)):
         return None
     return found
+
+
+def _may_make(spot: Spot, record: CallRecord) -> bool:
+    """Whether a call may run the constructor for an object of the class that is asked about.
+
+    Siblings are others: `Sibling(workers=4)`, and `super().__init__(workers=4)` in their constructors.
+    """
+    made, cls = spot.made, None
+    if last_name(record.call.func) == "__init__":
+        cls = record.function.cls if record.function.name == "__init__" else None
+    elif made is not None:
+        called = spot.model.home(record.function).value_in(record.function, record.call.func)
+        cls = called.cls if called.kind is Kind.CLASS and not called.among else None
+    return made is None or cls is None or cls in spot.model.lineage(made) or made in spot.model.lineage(cls)
 
 
 def _is_wanted(spot: Spot, name: str) -> bool:
@@ -430,7 +455,7 @@ def _stored_by_default(spot: Spot, cls: ClassInfo, name: str, steps: int) -> Opt
     stored = spot.model.home(cls).stored_by_constructor(cls, name)
     if stored is None:
         return None
-    there = Spot(spot.model.home(stored.init), stored.init)
+    there = Spot(spot.model.home(stored.init), stored.init, made=cls)
     found: Option | None = None
     for statement, expression in stored.stores:
         option = _option(there, expression, steps)

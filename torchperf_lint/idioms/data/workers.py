@@ -51,6 +51,12 @@ def none_by_default(model: Model, site: Site) -> bool:
     return passed.is_constant(0) or _option(model, passed.node) == 0
 
 
+def number_of_workers(model: Model, site: Site) -> ast.expr | None:
+    """The expression that says how many workers the loader that a call builds has."""
+    passed = given(model, site.node, "num_workers", model.loader_position(site, "num_workers"))
+    return None if passed is None or passed.node is None else model.ast_of(passed.node)
+
+
 def only_first_batch(model: Model, site: Site) -> bool:
     """Whether a single `next(iter(loader))` is all that reads the loader that a function makes, once in each run."""
     function, call = model.function_of(site), model.ast_of(site.node)

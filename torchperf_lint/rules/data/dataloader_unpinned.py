@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Because, Finding, Fix, Loss, NoFix, Safety, Severity
+from torchperf_lint.engine.findings import Because, ByDefault, Finding, Fix, Loss, NoFix, Safety, Severity
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data.pinning import argument, pin
-from torchperf_lint.idioms.data.workers import none_by_default, only_first_batch
+from torchperf_lint.idioms.data.workers import none_by_default, number_of_workers, only_first_batch
 from torchperf_lint.knowledge import loading
 from torchperf_lint.syntax import edits
 
@@ -55,7 +55,9 @@ def dataloader_unpinned(model: Model) -> Iterator[Finding]:
                 minor = Because(site.rows[0], "the samples lie in memory, so that a batch is made at once")
             if minor is None and no_workers and route.waits:
                 minor = Because(site.rows[0], _ALONE)
-            yield Finding(site, route.because, pin(model, site, pinned, route, samples), fields, minor)
+            workers = number_of_workers(model, site) if route.waits or route.blocks else None
+            minor_if = None if workers is None else ByDefault(workers, 0, _ALONE)
+            yield Finding(site, route.because, pin(model, site, pinned, route, samples), fields, minor, minor_if)
     if not model.runs_elsewhere:
         yield from _trainers(model)
 
