@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _GROUPS = "param_groups"
 _PARAMETERS = "params"
+_GRADIENTS = frozenset({"grad", "gradients", "grads"})
+"""Entries of dicts that hold tensors of a step beside their parameters; a group of an optimizer has options."""
+
 _FILL = frozenset({"dict", "update"})
 """Calls whose arguments are entries, in a dict or by name."""
 
@@ -98,7 +101,7 @@ def _in_dicts(model: Model) -> Iterator[str | None]:
             if isinstance(node, ast.Dict) or (isinstance(node, ast.Call) and last_name(node.func) == "dict"):
                 names = _names(function, node)
                 if _PARAMETERS in names:
-                    yield from names
+                    yield from names if _GRADIENTS.isdisjoint(names) else ()
                 elif _is_copy(node):
                     yield from filter(None, names)
 
