@@ -14,6 +14,7 @@ from torchperf_lint.model.domain.frequency import Frequency, HotPath, LoopKind, 
 from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.frequency import comprehensions, following, may_reach, receivers, settings
 from torchperf_lint.model.frequency.branches import Step, asks_types, calls_own_method, demands
+from torchperf_lint.model.frequency.evaluating_scripts import is_of_evaluating_script
 from torchperf_lint.model.frequency.first_pass import FirstPass
 from torchperf_lint.model.frequency.leaving import jump_at_end, leaves_but_for_errors
 from torchperf_lint.model.frequency.rare_moments import is_rare
@@ -432,7 +433,7 @@ class ExecutionFrequency:
             frequency = Frequency.TRAINING_LOOP
         elif info.is_rollout or info.infers:
             frequency = Frequency.ROLLOUT_LOOP if info.is_rollout else Frequency.INFERENCE_LOOP
-        elif names_evaluation(function.name) or names_evaluation(loader or ""):
+        elif names_evaluation(function.name) or names_evaluation(loader or "") or is_of_evaluating_script(function):
             frequency = Frequency.EVALUATION_LOOP
         else:
             frequency = Frequency.BATCH_LOOP
