@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.engine.queue_calls import last_asked
 from torchperf_lint.engine.queue_events import Event, Expressions
 from torchperf_lint.knowledge import launches
 from torchperf_lint.model.domain.frequency import LoopKind
@@ -42,13 +43,24 @@ class Queue:
         question = ("queue events", statement)
         return self._asker.remember(question, lambda: tuple(self._statement(function, statement, 0)))
 
-    def of_head(self, function: FunctionInfo, statement: ast.stmt, site: ast.expr | None = None) -> tuple[Event, ...]:
+    def of_head(
+        self,
+        function: FunctionInfo,
+        statement: ast.stmt,
+        site: ast.expr | None = None,
+        *,
+        chosen: str | None = None,
+    ) -> tuple[Event, ...]:
         """The same for the test, the iterable or the contexts that stand before a statement's blocks.
 
-        `site` is a part of the statement that is known to wait, whatever its value.
+        `site` is a part of the statement that is known to wait, whatever its value. `chosen` is the field with the
+        block that runs.
         """
-        question = ("queue events of the head", statement, site)
-        return self._asker.remember(question, lambda: tuple(self._head(function, statement, 0, site)))
+        reached = None
+        if isinstance(statement, ast.If) and chosen is not None:
+            reached = last_asked(statement.test, holds=chosen == "body")
+        question = ("queue events of the head", statement, site, reached)
+        return self._asker.remember(question, lambda: tuple(self._head(function, statement, 0, site, reached)))
 
     def of_body(self, function: FunctionInfo, loop: ast.For | ast.AsyncFor | ast.While) -> Iterator[Event]:
         """The same for the body of a loop, in one pass, the last one first."""
@@ -160,15 +172,19 @@ class Queue:
         yield from last
 
     def _head(
-        self, function: FunctionInfo, statement: ast.stmt, depth: int, site: ast.expr | None = None
+        self,
+        function: FunctionInfo,
+        statement: ast.stmt,
+        depth: int,
+        site: ast.expr | None = None,
+        reached: ast.expr | None = None,
     ) -> Iterator[Event]:
         if isinstance(statement, _SCOPES):
             return
         if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.MatMult):
             yield Event(statement.target, statement, waits=False)
-        asker = Expressions(
-            self._model, function, statement, site, self._of_call if depth < _MOST_CALLS else None, depth
-        )
+        of_call = self._of_call if depth < _MOST_CALLS else None
+        asker = Expressions(self._model, function, statement, site, of_call, depth, reached)
         if isinstance(statement, (ast.If, ast.While, ast.Assert)):
             yield from asker.of_test(statement.test)
             return

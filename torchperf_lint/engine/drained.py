@@ -7,7 +7,8 @@ import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.device_queue import Queue, has_several_queues
-from torchperf_lint.engine.queue_events import Event, runs_its_body
+from torchperf_lint.engine.queue_calls import runs_its_body
+from torchperf_lint.engine.queue_events import Event
 from torchperf_lint.engine.same_pass import Link
 from torchperf_lint.syntax.tree import subtree
 
@@ -129,7 +130,7 @@ def _before_statement(queue: Queue, function: FunctionInfo, place: Place, *, thr
         elif isinstance(each.parent, _LOOPS) and each.field == "body" and queue.goes_over_batches(each.parent):
             yield from _pass_before(queue, function, each.parent)
         elif isinstance(each.parent, _HEADS) and _leads_on(queue, function, each, through_loops=through_loops):
-            yield from (_Step(event) for event in reversed(queue.of_head(function, each.parent)))
+            yield from (_Step(event) for event in reversed(queue.of_head(function, each.parent, chosen=each.field)))
         elif each.parent is None and not function.is_generator:
             yield _BEGINNING
             return

@@ -18,7 +18,7 @@ from torchperf_lint.engine.option_names import (
     named_otherwise,
 )
 from torchperf_lint.engine.option_tests import tests
-from torchperf_lint.engine.queue_events import runs_its_body
+from torchperf_lint.engine.queue_calls import runs_its_body
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.arguments import given_for
 from torchperf_lint.model.syntax.device_tests import device_test

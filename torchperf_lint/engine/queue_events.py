@@ -5,13 +5,24 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Unproven
+from torchperf_lint.engine.queue_calls import (
+    checked_arguments,
+    given_to,
+    is_of_parts,
+    is_of_schedule,
+    is_small,
+    is_spread,
+    last_asked,
+    runs_its_body,
+    surely_waits,
+)
+from torchperf_lint.engine.queue_reads import is_one_there, is_there, reads_index, reads_size, sends_index
 from torchperf_lint.knowledge import distributions_api, environments, launches, torch_api
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
 from torchperf_lint.model.syntax.iterables import walked
 from torchperf_lint.model.syntax.names import asks_for_tensor, last_name
 from torchperf_lint.model.values.distributions import is_distribution
-from torchperf_lint.syntax.tree import COMPREHENSIONS, children
+from torchperf_lint.syntax.tree import COMPREHENSIONS, children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -63,14 +74,19 @@ class Expressions:
         site: ast.expr | None,
         of_call: Callable[[FunctionInfo, int], tuple[Event, ...]] | None,
         depth: int,
+        reached: ast.expr | None = None,
     ) -> None:
-        """`site` surely waits; `of_call` gives the events of a function one call deeper, None where it is too deep."""
+        """`site` surely waits; `of_call` gives the events of a function one call deeper, None where it is too deep.
+
+        `reached` is a part of the statement that has surely been evaluated, as the site is.
+        """
         self._model = model
         self._function = function
         self._statement = statement
         self._site = site
         self._of_call = of_call
         self._depth = depth
+        self._reached = [each for each in (site, reached) if each is not None]
         self._values = model.values_in(function, statement)
 
     def events(self, node: ast.AST) -> Iterator[Event]:
@@ -116,7 +132,7 @@ class Expressions:
     def is_of_host(self, call: ast.Call) -> bool:
         """Whether a call works on the host alone, and launches no kernel, however short."""
         callee = self._value(call.func)
-        given = _given(call)
+        given = given_to(call)
         if callee.kind is Kind.LIBRARY:
             ref = callee.ref or ""
             if ref.rpartition(".")[0] == "builtins":
@@ -158,41 +174,65 @@ class Expressions:
             yield self._event(node, waits=False)
         elif isinstance(node, ast.Attribute):
             yield from self._property(node)
-        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+        elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Del):
             yield from self._subscript(node)
+        elif isinstance(node, ast.FormattedValue) and self._is_one(node.value):
+            yield self._event(node.value, waits=True)
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> Iterator[Event]:
-        """Its first iterable's events; then a launch, if any pass may launch, and the waits of one pass."""
+        """Its first iterable's events; then the launches of a pass, and its waits, which may not happen.
+
+        Where one of them is the site, what its own pass does before it is certain.
+        """
         first, *others = node.generators
         yield from self.events(first.iter)
         yield from self.of_consumed(first.iter, [first.iter])
         results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         parts = [*first.ifs, *(part for each in others for part in (each.iter, *each.ifs)), *results]
         inside = [each for part in parts for each in self.events(part)]
-        yield from (each for each in inside if not each.waits)
-        yield from (each._replace(certain=False) for each in inside if each.waits)
+        at = next((at for at, each in enumerate(inside) if each.node is self._site and each.waits), -1)
+        own, rest = ([], inside) if others else (inside[: at + 1], inside[at + 1 :])
+        yield from (each for each in rest if not each.waits)  # the pass before launches this behind the site
+        yield from own
+        yield from (each._replace(certain=False) for each in rest if each.waits)
 
     def _in_part(self, node: ast.BoolOp | ast.IfExp | ast.Compare) -> Iterator[Event]:
-        """What is evaluated first is certain; of the rest, only the first operand behind a comparison's sign is."""
+        """What is evaluated first is certain; of the rest, only the first operand behind a comparison's sign is.
+
+        What leads to a part that is reached is certain, too.
+        """
         if isinstance(node, ast.Compare):
             sure, others = [node.left, node.comparators[0]], node.comparators[1:]
         elif isinstance(node, ast.BoolOp):
             sure, others = node.values[:1], node.values[1:]
         else:
             sure, others = [node.test], [node.body, node.orelse]
-            if asks_for_tensor(node.test):
+            chosen = next((each for each in others if self._is_reached(each)), None)
+            shown = None if chosen is None else last_asked(node.test, holds=chosen is node.body)
+            self._reached += [] if shown is None else [shown]
+            if asks_for_tensor(node.test) and chosen is not node.orelse:
                 sure, others = [node.test, node.body], [node.orelse]
         for part in sure:
             is_asked = part is sure[0] and not isinstance(node, ast.Compare)
             yield from self.of_test(part) if is_asked else self.events(part)
-        for part in others:
-            yield from (each._replace(certain=False) for each in self.events(part))
+        reached = next((at for at, part in enumerate(others) if self._is_reached(part)), -1)
+        for at, part in enumerate(others):
+            if isinstance(node, ast.BoolOp) and (at < reached or part in self._reached):
+                yield from self.of_test(part)
+            elif at == reached or (at < reached and isinstance(node, ast.Compare)):
+                yield from self.events(part)
+            else:
+                yield from (each._replace(certain=False) for each in self.events(part))
         if (
             isinstance(node, ast.Compare)
             and not all(isinstance(each, (ast.Is, ast.IsNot)) for each in node.ops)
             and any(map(self._is_object, [node.left, *node.comparators]))
         ):
             yield self._event(node, waits=False)
+
+    def _is_reached(self, part: ast.expr) -> bool:
+        """Whether a part of an expression is evaluated: the site is in it, or leads to the code behind the test."""
+        return bool(self._reached) and any(each in self._reached for each in subtree(part))
 
     def _property(self, node: ast.Attribute) -> Iterator[Event]:
         cls = self._value(node.value).cls
@@ -201,14 +241,14 @@ class Expressions:
             yield from self._of_project(node, method)
 
     def _subscript(self, node: ast.Subscript) -> Iterator[Event]:
-        cls = self._value(node.value).cls
+        cls = self._value(node.value).cls if isinstance(node.ctx, ast.Load) else None
         method = None if cls is None else self._model.method(cls, "__getitem__")
         if method is not None:
             yield from self._of_project(node, method)
-        for index in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
-            value = self._value(index)
-            if self._is_there(index) and value.is_tensor and value.dtype == "bool":
-                yield self._event(node, waits=True)
+        if reads_index(node, self._statement, self._values):
+            yield self._event(node, waits=True)
+        elif sends_index(node, self._values):
+            yield self._event(node, waits=True, uploads=True)
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -217,9 +257,7 @@ class Expressions:
 
     def _is_there(self, node: ast.expr) -> bool:
         """Whether the expression is surely a tensor on the device, or holds such."""
-        value = self._value(node)
-        is_proven = not any(isinstance(step, Unproven) for step in value.because)
-        return value.device.on_accelerator and value.holds_tensors and not value.mixed and is_proven
+        return is_there(self._value(node))
 
     def _is_one(self, node: ast.expr) -> bool:
         """Whether it is surely one tensor on the device: a batch's own entry may be a number."""
@@ -228,7 +266,7 @@ class Expressions:
             return is_order and any(map(self._is_one, [node.left, *node.comparators]))
         if isinstance(node, ast.BinOp):
             return self._is_one(node.left) or self._is_one(node.right)
-        return self._is_there(node) and self._value(node).is_tensor and self._value(node).origin is None
+        return is_one_there(self._value(node))
 
     def _is_object(self, node: ast.expr) -> bool:
         """Whether it is an object of the project's own class, whose operators may do anything."""
@@ -275,7 +313,7 @@ class Expressions:
         """`log(loss.cpu(), step)`: whether a function that shows things by its name gets copies on the host alone."""
         if not any(word in (last_name(call.func) or "").lower() for word in _SHOWS):
             return False
-        given = [self._value(each) for each in _given(call)]
+        given = [self._value(each) for each in given_to(call)]
         copies = [each for each in given if each.device is Device.CPU and each.holds_tensors and each.origin is None]
         return bool(copies) and all(
             each.device is Device.CPU or (each.kind in _QUIET_KINDS and not each.holds_tensors) for each in given
@@ -283,12 +321,16 @@ class Expressions:
 
     def _of_library(self, call: ast.Call, ref: str) -> Iterator[Event]:
         root, _, name = ref.rpartition(".")
-        given = _given(call)
+        given = given_to(call)
+        sizes = given[1:] if name in torch_api.VIEW_METHODS else given  # `torch.reshape(x, (n, -1))`
+        if ref.startswith(("torch.", "builtins.range")) and reads_size(name, sizes, self._values):
+            yield self._event(call, waits=True)
         if root == "builtins" or ref.startswith(launches.CONSUMING_ROOTS):
             yield from self._of_builtin(call, name, given)
         elif ref.partition(".")[0] in launches.HOST_ROOTS:
-            return
-        elif ref in launches.SYNCHRONIZE or any(map(self._is_there, _checked(call, ref, given))):
+            if root == "math" and any(map(self._is_one, given)):
+                yield self._event(call, waits=True)
+        elif ref in launches.SYNCHRONIZE or any(map(self._is_there, checked_arguments(call, ref, given))):
             yield self._event(call, waits=True)
         elif ref in torch_api.HOST_DATA_FACTORIES:
             data = self._value(given[0]) if given else UNKNOWN
@@ -301,25 +343,25 @@ class Expressions:
         elif (
             not ref.startswith(launches.QUIET_ROOTS)
             and self._value(call).device is not Device.CPU
-            and not _is_small(ref)
+            and not is_small(ref)
             and not (root.partition(".")[0] != "torch" and self._gets_host_copies(call))
         ):
             yield self._event(call, waits=False)
 
     def _of_builtin(self, call: ast.Call, name: str, given: list[ast.expr]) -> Iterator[Event]:
-        """`float(x)` and `print(x)` wait for a tensor; what goes over its arguments, or calls one, may launch."""
-        if name in launches.READING_BUILTINS:
+        """`float(x)` and `max(x, y)` wait for a tensor; what goes over its arguments, or calls one, may launch."""
+        if name in launches.READING_BUILTINS or self._compares(call, name):
             if any(map(self._is_one, given)):
                 yield self._event(call, waits=True)
         elif name == "next" and given and self.hands_out_quietly(given[0]):
             yield from self.of_consumed(call, given[1:])
-        elif name not in launches.QUIET_BUILTINS and not self._compares(call, name):
+        elif name not in launches.QUIET_BUILTINS:
             yield from self.of_consumed(call, given)
 
     def _compares(self, call: ast.Call, name: str) -> bool:
         """`min(a, b)`: whether a call compares what it is given, and goes over nothing."""
         is_of_two = name in ("max", "min") and len(call.args) > 1 and not call.keywords
-        return is_of_two and not _is_spread(call) and not any(map(self._is_object, call.args))
+        return is_of_two and not is_spread(call) and not any(map(self._is_object, call.args))
 
     def _sized(self, call: ast.Call, *, of_method: bool) -> Iterator[Event]:
         """A call whose result's size is in the data, unless an argument gives it."""
@@ -359,12 +401,12 @@ class Expressions:
             yield from self._of_tensor(call, name, owner)
         elif is_distribution(owner) and owner.cls is None:
             yield from self._of_distribution(call, name, owner)
-        elif owner.kind in _QUIET_KINDS or owner.device is Device.CPU or _is_of_schedule(call, func):
+        elif owner.kind in _QUIET_KINDS or owner.device is Device.CPU or is_of_schedule(call, func):
             return
         elif (owner.kind, name) == (Kind.SCALER, "update"):
             return  # a number is halved or doubled
         elif owner.cls is None and (
-            name in launches.MODES or _is_of_parts(call, name, owner.kind) or self._steps_environment(call, func)
+            name in launches.MODES or is_of_parts(call, name, owner.kind) or self._steps_environment(call, func)
         ):
             return
         elif name not in launches.QUIET_METHODS or not self._may_be_quiet(call, owner):
@@ -373,8 +415,8 @@ class Expressions:
     def _steps_environment(self, call: ast.Call, func: ast.Attribute) -> bool:
         """`env.step(action)`: whether an environment by its name gets an action that lies on the host, or starts."""
         name = last_name(func.value) or ""
-        given = _given(call)
-        if environments.NAMES.search(name) is None or _is_spread(call):
+        given = given_to(call)
+        if environments.NAMES.search(name) is None or is_spread(call):
             return False
         if func.attr == environments.STARTS_IT:
             return all(self._value(each).kind in _QUIET_KINDS for each in given)
@@ -388,19 +430,21 @@ class Expressions:
 
     def _may_be_quiet(self, call: ast.Call, owner: Value) -> bool:
         """Whether a method by such a name is one of the host; that of an attribute which gets tensors is not."""
-        is_attribute = owner.kind is Kind.METHOD and not any(self._value(each).holds_tensors for each in _given(call))
+        is_attribute = owner.kind is Kind.METHOD and not any(self._value(each).holds_tensors for each in given_to(call))
         return owner.kind in (Kind.UNKNOWN, Kind.LOADER) or is_attribute
 
     def _of_tensor(self, call: ast.Call, name: str, owner: Value) -> Iterator[Event]:
         there = owner.device.on_accelerator and not owner.mixed
         is_known = owner.kind is Kind.TENSOR or name in _OF_TENSORS or name in launches.QUIET_METHODS
+        if is_known and reads_size(name, given_to(call), self._values):
+            yield self._event(call, waits=True)
         if name in launches.HEAVY_METHODS or not is_known:
             yield self._event(call, waits=False)
         elif name in torch_api.HOST_READS:
             if there:
                 yield self._event(call, waits=True)
         elif name in ("cpu", "to", "cuda"):
-            if _surely_waits(call):
+            if surely_waits(call):
                 if there and self._value(call).device is Device.CPU:
                     yield self._event(call, waits=True)
                 elif owner.device is Device.CPU and self._is_there(call):
@@ -416,58 +460,3 @@ class Expressions:
             return
         inside = self._of_call(function, self._depth + 1)
         yield from (self._event(node, waits=each.waits) for each in inside if not each.waits or each.certain)
-
-
-def runs_its_body(function: FunctionInfo) -> bool:
-    """Whether a call of the function runs its body at once, and nothing else: by no decorator's wrapper."""
-    if isinstance(function.node, ast.AsyncFunctionDef) or function.is_generator:
-        return False
-    names = (last_name(each.func if isinstance(each, ast.Call) else each) or "" for each in function.decorators)
-    return all(name in launches.RUN_THE_BODY for name in names)
-
-
-def _checked(call: ast.Call, ref: str, given: list[ast.expr]) -> list[ast.expr]:
-    """The arguments for which a function of torch looks for errors."""
-    if ref == distributions_api.NORMAL:
-        return [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "std")]
-    return given if ref in launches.CHECKED else []
-
-
-def _is_small(ref: str) -> bool:
-    """Whether a library's function launches a few short kernels at most."""
-    if ref in launches.SMALL_ELSEWHERE:
-        return True
-    name = ref.rpartition(".")[2]
-    is_of_torch = ref.startswith("torch.") and not ref.startswith("torch.distributed.")
-    return is_of_torch and (name in launches.SMALL_FUNCTIONS or name in launches.SMALL_LOSSES)
-
-
-def _surely_waits(call: ast.Call) -> bool:
-    """Whether a copy asks for no copy without a wait: neither by name nor by position, nor in `**options`."""
-    names = {keyword.arg for keyword in call.keywords}
-    last = 1 if last_name(call.func) == "cuda" else 2
-    return names.isdisjoint({"non_blocking", None}) and len(call.args) <= last and not _is_spread(call)
-
-
-def _is_of_parts(call: ast.Call, name: str, owner: Kind) -> bool:
-    """Whether a call goes over a module's parts, or drops the gradients of them."""
-    if name == "zero_grad":
-        return owner in (Kind.MODULE, Kind.OPTIMIZER) and not call.args and not call.keywords
-    return owner is Kind.MODULE and name in launches.OF_MODULES
-
-
-def _given(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(keyword.value for keyword in call.keywords)]
-
-
-def _is_spread(call: ast.Call) -> bool:
-    return any(isinstance(each, ast.Starred) for each in call.args)
-
-
-def _is_of_schedule(call: ast.Call, func: ast.Attribute) -> bool:
-    """`scheduler.step()`, perhaps with a metric: it reckons with Python's numbers."""
-    return (
-        func.attr == "step"
-        and len(call.args) + len(call.keywords) < 2
-        and (last_name(func.value) or "").lower().endswith(("scheduler", "sched"))
-    )
