@@ -110,7 +110,9 @@ def _before(link: Link, first: Link, *, through_loops: bool) -> Iterator[_Step]:
         yield _UNKNOWN
         return
     # What a call on the way launches itself may come behind the place that it leads to; a part of a site is no other.
-    parts = [node] if is_call else list(subtree(node))
+    # What a cut of a selection waits for, `x[mask][:n]`, comes behind the selection, which waits for itself.
+    inner = node.value if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Subscript) else None
+    parts = [node] if is_call else [each for each in subtree(node) if each is not inner]
     yield from (_Step(each) for each in reversed(own[:at]) if each.node not in parts or not (is_call or each.waits))
     outside = _before_statement(queue, function, place, through_loops=through_loops)
     if isinstance(place.statement, ast.While):  # its test comes behind its body, and once behind what stands before it

@@ -47,8 +47,20 @@ def surely_waits(call: ast.Call) -> bool:
 def is_of_parts(call: ast.Call, name: str, owner: Kind) -> bool:
     """Whether a call goes over a module's parts, or drops the gradients of them."""
     if name == "zero_grad":
-        return owner in (Kind.MODULE, Kind.OPTIMIZER) and not call.args and not call.keywords
+        drops = all(each.arg == "set_to_none" and _is_true(each.value) for each in call.keywords)
+        return owner in (Kind.MODULE, Kind.OPTIMIZER) and not call.args and drops
     return owner is Kind.MODULE and name in launches.OF_MODULES
+
+
+def _is_true(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def moves_bar(call: ast.Call) -> bool:
+    """`progress_bar.update(1)`: whether a progress bar by its name is moved, closed or shown again."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in launches.OF_BARS:
+        return False
+    return (last_name(call.func.value) or "").lower().endswith(launches.BARS)
 
 
 def given_to(call: ast.Call) -> list[ast.expr]:

@@ -13,6 +13,7 @@ from torchperf_lint.engine.queue_calls import (
     is_small,
     is_spread,
     last_asked,
+    moves_bar,
     runs_its_body,
     surely_waits,
 )
@@ -406,7 +407,10 @@ class Expressions:
         elif (owner.kind, name) == (Kind.SCALER, "update"):
             return  # a number is halved or doubled
         elif owner.cls is None and (
-            name in launches.MODES or is_of_parts(call, name, owner.kind) or self._steps_environment(call, func)
+            (moves_bar(call) and all(self._value(each).kind in _QUIET_KINDS for each in given_to(call)))
+            or name in launches.MODES
+            or is_of_parts(call, name, owner.kind)
+            or self._steps_environment(call, func)
         ):
             return
         elif name not in launches.QUIET_METHODS or not self._may_be_quiet(call, owner):

@@ -121,6 +121,12 @@ OF_MODULES = frozenset(
 MODES = frozenset("autocast no_sync".split())
 """Methods of training libraries' objects, by names that say which mode their context switches on."""
 
+BARS = ("bar", "progress")
+"""How names of progress bars end."""
+
+OF_BARS = frozenset("clear close display refresh reset unpause update".split())
+"""Methods that move a progress bar, or show it again."""
+
 QUIET_METHODS = frozenset(
     "append appendleft count cpu critical debug detach dim discard element_size endswith error exception extend format "
     "get index info insert is_contiguous is_set isdigit item items join keys lower lstrip ndimension numel numpy "
