@@ -73,6 +73,7 @@ IN_PROJECTS = [
     ("MOST_WAYS_OF_VALUE", 1, "handed_over", "TPL101 x3", ""),
     ("MOST_BYTES", 10, "alternative_imports", "TPL101", ""),
     ("MOST_BYTES_LOADED", 0, "containers", "", ""),
+    ("MOST_CALLS_TO_MODEL", 1, "batches_handed_on", "TPL107, TPL202 safe", ""),
     ("MOST_CALLERS_OF_CALLERS", 0, "alternative_imports", "TPL101", ""),
     ("MOST_FUNCTIONS_UP", 0, "first_pass", "", "TPL101"),
     ("MOST_CONDITIONS", 0, "overrides_that_set_flags", "", "TPL101"),

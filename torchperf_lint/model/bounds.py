@@ -144,6 +144,9 @@ MOST_HEAD_BYTES = 4_000
 MOST_CALLS_TO_STEP = 2
 """Nested calls are followed to this depth to find a training step."""
 
+MOST_CALLS_TO_MODEL = 3
+"""Nested calls are followed to this depth to find what runs a model on a batch that a loop cuts."""
+
 MOST_CALLERS_OF_CALLERS = 200
 """Functions that are visited to find a caller that runs in every step."""
 

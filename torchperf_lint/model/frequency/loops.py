@@ -12,7 +12,7 @@ from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import hierarchy
 from torchperf_lint.model.domain.frequency import Loop, LoopInfo, LoopKind
 from torchperf_lint.model.domain.values import Kind, Registry
-from torchperf_lint.model.frequency import comprehensions, drawn_batches, inference_loops, rollouts
+from torchperf_lint.model.frequency import called_on_batches, comprehensions, drawn_batches, inference_loops, rollouts
 from torchperf_lint.model.frequency.generators import moved_by, taking, yielding
 from torchperf_lint.model.frequency.loop_bodies import (
     call_text,
@@ -398,7 +398,9 @@ class Loops:
         if size is None or not _BATCH_SIZE.search(last_name(size) or "") or self._holds_batches(loop, function):
             return False
         return any(
-            self._runs_any_model(record, loop, function) or self._is_data_there(record, loop, function)
+            self._runs_any_model(record, loop, function)
+            or self._is_data_there(record, loop, function)
+            or called_on_batches.runs_model(self.inference, record, loop, function)
             for record in function.calls_made
         )
 
