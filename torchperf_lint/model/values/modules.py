@@ -11,7 +11,7 @@ from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.values import INTEGER, STRING, UNKNOWN, Device, Kind, Value, container
 from torchperf_lint.model.values import records
 from torchperf_lint.model.values.devices import inside_module, moved
-from torchperf_lint.model.values.tensors import SOME_TENSOR, element_of, is_of_host, placed, tensor_from
+from torchperf_lint.model.values.tensors import SOME_TENSOR, element_of, is_of_host, placed
 
 if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
@@ -159,13 +159,17 @@ def module_method(
         return UNKNOWN
     if name in ("forward", "generate", "__call__"):
         return module_call(evaluator, base, arguments, keywords)
-    device = next((v.device for v in arguments if v.device.on_accelerator), None)
+    data = [*map(_held, arguments), *(each for each in map(_held, keywords.values()) if each.holds_tensors)]
+    there = next((each for each in data if each.device.on_accelerator), None)
+    if there is None:
+        return UNKNOWN
+    given, of_host = Value(Kind.PYTREE, there.device, because=there.because), any(map(is_of_host, data))
     computes = name.startswith(("forward", "encode", "decode", "get_", "compute", "calc")) or "loss" in name
     inherits = base.cls is not None and _inherits(evaluator.inference, base.cls, name)
-    if device is not None and (computes or (inherits and not any(map(is_of_host, arguments)))):
-        return Value(Kind.PYTREE, device, because=tensor_from(arguments).because)
-    if device is not None and is_part(evaluator.inference, base, name) and not any(map(is_of_host, arguments)):
-        return _by_part(node, name, Value(Kind.PYTREE, because=tensor_from(arguments).because))
+    if computes or (inherits and not of_host):
+        return given
+    if not of_host and (is_part(evaluator.inference, base, name) or _is_named_part(base, name)):
+        return _by_part(node, name, given)
     return UNKNOWN
 
 
@@ -186,6 +190,17 @@ def part_method(
 def _by_part(node: ast.Call, name: str, given: Value) -> Value:
     says = f"nothing shows what `{name}` is: a part of a module is taken to compute where its arguments are"
     return given._replace(device=Device.LIKELY, because=(*given.because, Unproven(node.lineno, says)))
+
+
+def _held(value: Value) -> Value:
+    """What a list or dict holds: `model.encode({name: x.cuda() for name, x in batch.items()})`."""
+    return value.element if value.kind is Kind.CONTAINER and value.element is not None else value
+
+
+def _is_named_part(module: Value, name: str) -> bool:
+    """Whether a method of a module of unknown class is named as a model of its own: `model.text_encoder(x)`."""
+    is_model = name in conventions.MODEL_NAMES or name.endswith((*conventions.MODEL_ENDINGS, "_tower"))
+    return module.cls is None and is_model and not conventions.MAKERS.match(name)
 
 
 def is_part(inference: ValueQuestions, module: Value, name: str) -> bool:
