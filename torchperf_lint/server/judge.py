@@ -14,6 +14,7 @@ from torchperf_lint.engine.project_snapshot import look_at, read_file
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.trial import offered
 from torchperf_lint.model.project.file_symbols import FileSymbols, symbols_of
+from torchperf_lint.server.spacing import Spacing, can_be_spaced, told
 from torchperf_lint.syntax.identity import digest_of, key_of
 
 if TYPE_CHECKING:
@@ -44,9 +45,10 @@ class Text(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What is asked of a text, ready for the engine."""
+    """What is asked of a text, ready for the engine, which sees it as `data`."""
 
     text: Text
+    data: bytes
     path: str
     rules: tuple[Rule, ...]
     target: Target
@@ -61,7 +63,8 @@ class Judge:
         """`cached`: the project's symbols are kept in its cache folder, as by the command line."""
         self._cache = CACHE_FOLDER if cached else None
         self._projects: dict[tuple[str, Hints], _Project] = {}
-        self._texts: dict[str, bytes] = {}  # of open documents, by key
+        self._texts: dict[str, bytes] = {}  # of open documents, by key, as their projects see them
+        self._spacings: dict[str, Spacing] = {}  # of those that they see with rows between functions
 
     # -- what is open, and what changes --------------------------------------------------------------------------------
 
@@ -70,13 +73,14 @@ class Judge:
         if text.path is None or text.cells is not None:  # no file sees a notebook
             return
         key = key_of(text.path)
-        self._texts[key] = text.data
+        self._texts[key] = data = self._spaced(key, text.data)
         for project in self._projects.values():
-            project.set(key, text.data)
+            project.set(key, data)
 
     def close(self, path: str) -> None:
         """A document is closed: its file counts again."""
-        self._texts.pop(key_of(path), None)
+        for open_ones in (self._texts, self._spacings):
+            open_ones.pop(key_of(path), None)
         self.changed([path])
 
     def changed(self, paths: Iterable[str]) -> None:
@@ -103,7 +107,7 @@ class Judge:
 
         Raise BadBaseline where the baseline that the settings name cannot be read.
         """
-        subject = self._subject(text, settings)
+        subject = self._subject(text, settings, spaced=True)
         if subject is None:
             return FileReport()
         sieve, report = sieve_for(settings), self._whole(subject)
@@ -111,20 +115,26 @@ class Judge:
 
     def _whole(self, subject: Subject) -> FileReport:
         settings, text = subject.settings, subject.text
-        path, data, program = subject.path, text.data, subject.program
+        path, program = subject.path, subject.program
         if text.cells is not None:
             return self._run(subject, Action.CHECK).report
-        return check_source(
-            *(path, data, subject.rules, subject.target, settings.hints),
+        report = check_source(
+            *(path, subject.data, subject.rules, subject.target, settings.hints),
             program=None if program is None else lambda: program,
             report_unused=settings.reports_unused_in(path),
             least=settings.min_confidence,
             held=settings.held,
         )
+        if subject.data is text.data:
+            return report
+        if report.failure is not None and report.failure.row is not None:  # told of another text
+            subject = self._subject(text, settings) or subject
+            return self._whole(subject._replace(data=text.data))
+        return told(report, lambda other: self._spacings.get(key_of(path if other is None else other)))
 
     def offers(self, text: Text, settings: Settings, report: FileReport) -> FileReport:
         """The same report with those fixes only that can be made."""
-        subject = self._subject(text, settings)
+        subject = self._subject(text, settings, spaced=True)
         if subject is None or text.cells is not None or not any(each.fix for each in report.diagnostics):
             return report
         path, program = subject.path, subject.program
@@ -138,6 +148,12 @@ class Judge:
 
     def fixed(self, text: Text, settings: Settings) -> bytes:
         """The text with all safe fixes made, as by `--fix`; raise BadBaseline as `report` does."""
+        try:
+            return self._fixed(text, settings)
+        finally:
+            self._subject(text, settings, spaced=True)  # the projects see the document as before
+
+    def _fixed(self, text: Text, settings: Settings) -> bytes:
         subject = self._subject(text, settings)
         if subject is None:
             return text.data
@@ -158,11 +174,12 @@ class Judge:
         job = Job(subject.path, codes, subject.target, settings.hints, *asked, held=settings.held)
         return run_on(job, subject.text.data, None if program is None else lambda: program)
 
-    def _subject(self, text: Text, settings: Settings) -> Subject | None:
-        """None where the project's configuration leaves the file out."""
+    def _subject(self, text: Text, settings: Settings, *, spaced: bool = False) -> Subject | None:
+        """None where the project's configuration leaves the file out; `spaced`: it is seen with rows between."""
+        data = text.data
         if text.path is None:
             name = "untitled" if text.cells is None else "untitled.ipynb"
-            return Subject(text, name, settings.rules_for(name), settings.target, settings, None)
+            return Subject(text, data, name, settings.rules_for(name), settings.target, settings, None)
         exclude = DEFAULT_EXCLUDE if settings.exclude is None else settings.exclude
         if left_out(text.path, (*exclude, *settings.extend_exclude), settings.root) is not None:
             return None
@@ -170,9 +187,18 @@ class Judge:
         target = settings.target
         if text.cells is None:  # else its program, not its JSON, tells what is asked
             target = completed(target, text.path, text.data, rules)
-        return Subject(text, text.path, rules, target, settings, self._program(text, settings.hints))
+        if spaced and text.cells is None:
+            data = self._spaced(key_of(text.path), data)
+        return Subject(text, data, text.path, rules, target, settings, self._program(text, data, settings.hints))
 
-    def _program(self, text: Text, hints: Hints) -> Program:
+    def _spaced(self, key: str, data: bytes) -> bytes:
+        """The text as its projects see it."""
+        if not can_be_spaced(data):
+            self._spacings.pop(key, None)
+            return data
+        return self._spacings.setdefault(key, Spacing()).spaced(data)
+
+    def _program(self, text: Text, data: bytes, hints: Hints) -> Program:
         assert text.path is not None
         key = key_of(text.path)
         place = root_of([key]), hints
@@ -181,7 +207,7 @@ class Judge:
             self._projects[place] = _Project(snapshot, self._texts)
         project = self._projects[place]
         if text.cells is None:
-            project.set(key, text.data, is_new=True)
+            project.set(key, data, is_new=True)
         project.program.settle(key)
         return project.program
 

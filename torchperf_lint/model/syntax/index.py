@@ -194,10 +194,8 @@ class FunctionInfo:
 
     @property
     def shown_name(self) -> str:
-        """Its name, as a message says it."""
-        if self.is_lambda:
-            self.index.reads.asks("row", str(self.node.lineno))  # type: ignore[union-attr]
-        return f"the lambda in row {self.node.lineno}" if self.is_lambda else f"`{self.name}`"  # type: ignore[union-attr]
+        """Its name, as a message says it; of a lambda, its code."""
+        return f"`{names.brief(self.node) if self.is_lambda else self.name}`"
 
     @property
     def path(self) -> str:

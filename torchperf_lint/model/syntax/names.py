@@ -10,6 +10,9 @@ from torchperf_lint.syntax.tree import children, subtree
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_LONGEST = 50
+"""Characters of code in a message."""
+
 
 def bindings(block: list[ast.stmt]) -> list[str]:
     """Names bound by the statements of a block, without those of nested functions and classes."""
@@ -30,6 +33,12 @@ def bindings(block: list[ast.stmt]) -> list[str]:
             found += node.names
         pending.extend(children(node))
     return found
+
+
+def brief(node: ast.AST) -> str:
+    """The code of an expression, cut where it is long."""
+    text = ast.unparse(node)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def given_to(call: ast.Call) -> list[ast.expr]:
