@@ -121,7 +121,7 @@ def session_rows(text: bytes, place: int) -> int:
         b"\xef\xbb\xbfx = 1\n",
         b"x = 1\r\ny = 2\n",
         b"x = 1\ry = 2\r",
-        b"x = 1\n" * spacing.MOST_BYTES,
+        b"x = 1\n" * spacing.LARGEST,
     ],
 )
 def test_some_texts_are_left_as_they_are(data: bytes) -> None:

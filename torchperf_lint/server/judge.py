@@ -18,7 +18,7 @@ from torchperf_lint.server.spacing import Spacing, can_be_spaced, told
 from torchperf_lint.syntax.identity import digest_of, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from torchperf_lint.adopt.sieve import Sieve
     from torchperf_lint.config import Settings
@@ -117,7 +117,7 @@ class Judge:
         settings, text = subject.settings, subject.text
         path, program = subject.path, subject.program
         if text.cells is not None:
-            return self._run(subject, Action.CHECK).report
+            return told(self._run(subject, Action.CHECK).report, self._spacing_of(None))
         report = check_source(
             *(path, subject.data, subject.rules, subject.target, settings.hints),
             program=None if program is None else lambda: program,
@@ -130,7 +130,16 @@ class Judge:
         if report.failure is not None and report.failure.row is not None:  # told of another text
             subject = self._subject(text, settings) or subject
             return self._whole(subject._replace(data=text.data))
-        return told(report, lambda other: self._spacings.get(key_of(path if other is None else other)))
+        return told(report, self._spacing_of(path))
+
+    def _spacing_of(self, own: str | None) -> Callable[[str | None], Spacing | None]:
+        """The spacing of a path in a report; None stands for the report's `own`, which may have none."""
+
+        def find(path: str | None) -> Spacing | None:
+            asked = own if path is None else path
+            return None if asked is None else self._spacings.get(key_of(asked))
+
+        return find
 
     def offers(self, text: Text, settings: Settings, report: FileReport) -> FileReport:
         """The same report with those fixes only that can be made."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 GAP = 40
 """Rows that a function may grow by before all rows are laid out anew."""
 
-MOST_BYTES = 500_000
+LARGEST = 500_000
 """Longer texts are left as they are: rows between thousands of functions would cost more than they save."""
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -113,7 +113,7 @@ def can_be_spaced(data: bytes) -> bool:
     """Whether the text is such that bytes are its characters in UTF-8, and rows end in one way."""
     cookie = any(b"coding" in row for row in data.split(b"\n", 2)[:2])
     plain_ends = b"\r" not in data or data.count(b"\r") == data.count(b"\r\n") == data.count(b"\n")
-    return not cookie and plain_ends and not data.startswith(b"\xef\xbb\xbf") and len(data) <= MOST_BYTES
+    return not cookie and plain_ends and not data.startswith(b"\xef\xbb\xbf") and len(data) <= LARGEST
 
 
 def _begins(data: bytes, rows: list[bytes]) -> list[int] | None:

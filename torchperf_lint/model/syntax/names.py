@@ -10,7 +10,7 @@ from torchperf_lint.syntax.tree import children, subtree
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_LONGEST = 50
+_SHOWN = 50
 """Characters of code in a message."""
 
 
@@ -38,7 +38,7 @@ def bindings(block: list[ast.stmt]) -> list[str]:
 def brief(node: ast.AST) -> str:
     """The code of an expression, cut where it is long."""
     text = ast.unparse(node)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def given_to(call: ast.Call) -> list[ast.expr]:
