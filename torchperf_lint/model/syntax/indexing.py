@@ -32,22 +32,25 @@ def index_of(tree: ast.Module, path: str = "") -> Index:
 def fragments_of(index: Index, units: list[Unit]) -> list[Fragment]:
     """What these units add to the tables; classes come before their methods, or are in the index already."""
     apart = {unit.nodes[0] for unit in units if unit.around is not None}
-    classes: dict[ast.AST, FunctionInfo | ClassInfo] = {}
+    new: dict[ast.AST, FunctionInfo | ClassInfo] = {}
     fragments = []
     for unit in units:
-        fragments.append(Fragment(index, unit, apart, classes))
-        if unit.around is None and unit.nodes[0] in fragments[-1].info_of:
-            classes[unit.nodes[0]] = fragments[-1].info_of[unit.nodes[0]]
+        cls: ClassInfo | None = None
+        if unit.around is not None:
+            info = new[unit.around] if unit.around in new else dict.__getitem__(index.info_of, unit.around)
+            assert isinstance(info, ClassInfo)
+            cls = info
+        fragments.append(Fragment(index, unit, apart, cls))
+        if isinstance(unit.nodes[0], ast.ClassDef):
+            new.update(fragments[-1].info_of)
     return fragments
 
 
 class Fragment:
     """What a unit adds to the tables of its file's index, and to those of its classes."""
 
-    def __init__(
-        self, index: Index, unit: Unit, apart: set[ast.stmt], classes: dict[ast.AST, FunctionInfo | ClassInfo]
-    ) -> None:
-        """`apart` are the methods that are other units; `classes` has the class of a method, if the index has not."""
+    def __init__(self, index: Index, unit: Unit, apart: set[ast.stmt], cls: ClassInfo | None) -> None:
+        """`apart` are the methods that are units of their own, `cls` is the class of such a method."""
         self.calls: dict[str, list[CallRecord]] = {}
         self.handed: dict[str, list[CallRecord]] = {}
         self.defaults: dict[str, list[tuple[FunctionInfo, str]]] = {}
@@ -71,8 +74,7 @@ class Fragment:
         self.statements: list[ast.stmt] = []
         module = index.module
         module.calls_made, module.statements, module.is_generator = self.calls_made, self.statements, False
-        around = unit.around and (classes.get(unit.around) or dict.__getitem__(index.info_of, unit.around))
-        index.reads.unheard(lambda: _Indexer(index, self, apart).fill(unit, around))  # type: ignore[arg-type]
+        index.reads.unheard(lambda: _Indexer(index, self, apart).fill(unit, cls))
         self.is_generator = module.is_generator
         self.first = unit.nodes[0]
         self.entered: Entered = {table: frozenset(getattr(self, table)) for table in ENTRIES if getattr(self, table)}
