@@ -156,3 +156,33 @@ def test_options_stand_alone_or_in_our_section() -> None:
     assert options_from(None) == options_from({}) == Options()
     for plain in ({"delay": 5}, {"settings": {"delay": 5}}, {"torchperf-lint": {"delay": 5, "config": None}}):
         assert options_from(plain).delay == 5
+
+
+def test_a_method_of_another_kind_counts(tmp_path: Path) -> None:
+    path = tmp_path / "metric.py"
+    text = """\
+import torch
+import torchmetrics
+
+
+class Mean(torchmetrics.MeanMetric):
+    async def plot(self):
+        return 1
+
+
+def train(model, loader, optimizer):
+    mean = Mean().cuda()
+    for x in loader:
+        loss = model(x.cuda()).sum()
+        loss.backward()
+        optimizer.step()
+        mean.update(loss.item())
+"""
+    path.write_text(text)
+    judge = Judge(cached=False)
+    settings = Options(isolated=True, select=("ALL",)).settings(str(path))
+    for each in (text, text.replace("async ", ""), text):
+        path.write_text(each)
+        asked = Text(str(path), each.encode())
+        judge.put(asked)
+        assert judge.report(asked, settings) == Judge(cached=False).report(asked, settings)

@@ -168,3 +168,20 @@ def test_findings_fixes_and_errors_are_told_in_the_rows_of_the_document(tmp_path
         fixed = judge.fixed(Text(str(path), data), options.settings(str(path)))
         assert b"#\n" not in fixed
         assert judge.report(Text(str(path), data), options.settings(str(path))) == reports[0]
+
+
+def test_other_documents_are_told_in_their_rows_also_where_the_own_one_is_left_as_it_is(tmp_path: Path) -> None:
+    helper, step = tmp_path / "helper.py", tmp_path / "train.py"
+    helper.write_text("# coding: utf-8\ndef show(loss):\n    print(loss.item())\n")
+    step.write_text(
+        STEP.replace("print(loss.item())", "show(loss)").replace("import torch\n", "from helper import show\n")
+    )
+    judge = Judge(cached=False)
+    options = Options(isolated=True, select=("ALL",)).settings(str(helper))
+    for path in (step, helper):
+        judge.put(Text(str(path), path.read_bytes()))
+    judge.report(Text(str(step), step.read_bytes()), options)
+    found = judge.report(Text(str(helper), helper.read_bytes()), options).diagnostics
+    rows = {each.row for finding in found for each in finding.because if each.path == str(step)}
+    assert rows
+    assert max(rows) <= len(step.read_text().splitlines())

@@ -60,7 +60,7 @@ def moves_bar(call: ast.Call) -> bool:
     """`progress_bar.update(1)`: whether a progress bar by its name is moved, closed or shown again."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in launches.OF_BARS:
         return False
-    return (last_name(call.func.value) or "").lower().endswith(launches.BARS)
+    return launches.BARS.search((last_name(call.func.value) or "").lower()) is not None
 
 
 def given_to(call: ast.Call) -> list[ast.expr]:

@@ -323,8 +323,8 @@ class Expressions:
     def _of_library(self, call: ast.Call, ref: str) -> Iterator[Event]:
         root, _, name = ref.rpartition(".")
         given = given_to(call)
-        sizes = given[1:] if name in torch_api.VIEW_METHODS else given  # `torch.reshape(x, (n, -1))`
-        if ref.startswith(("torch.", "builtins.range")) and reads_size(name, sizes, self._values):
+        first = int(name in torch_api.VIEW_METHODS)  # `torch.reshape(x, (n, -1))`
+        if ref.startswith(("torch.", "builtins.range")) and reads_size(name, call, first, self._values):
             yield self._event(call, waits=True)
         if root == "builtins" or ref.startswith(launches.CONSUMING_ROOTS):
             yield from self._of_builtin(call, name, given)
@@ -440,7 +440,7 @@ class Expressions:
     def _of_tensor(self, call: ast.Call, name: str, owner: Value) -> Iterator[Event]:
         there = owner.device.on_accelerator and not owner.mixed
         is_known = owner.kind is Kind.TENSOR or name in _OF_TENSORS or name in launches.QUIET_METHODS
-        if is_known and reads_size(name, given_to(call), self._values):
+        if is_known and reads_size(name, call, 0, self._values):
             yield self._event(call, waits=True)
         if name in launches.HEAVY_METHODS or not is_known:
             yield self._event(call, waits=False)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.values import Value
 
 _BY_PLACE = ("list", "tuple")
+_SIZES = frozenset({"end", "n", "repeats", "shape", "size", "sizes", "start", "steps"})
 
 
 def is_there(value: Value) -> bool:
@@ -74,8 +75,12 @@ def _parts(node: ast.Subscript) -> list[ast.expr]:
     return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
 
 
-def reads_size(name: str, given: Iterable[ast.expr], values: Mapping[ast.expr, Value]) -> bool:
-    """Whether a function or method of this name takes a size from a number on the device."""
+def reads_size(name: str, call: ast.Call, first: int, values: Mapping[ast.expr, Value]) -> bool:
+    """Whether a function or method of this name takes a size from a number on the device.
+
+    `first` is the position of the first argument that may be one; of those by name, some are.
+    """
+    given = [*call.args[first:], *(each.value for each in call.keywords if each.arg in _SIZES)]
     sizes = (values.get(each, UNKNOWN) for each in _flat(given)) if name in torch_api.NEEDS_SIZES else ()
     return any(is_one_there(each) and each.scalar is True for each in sizes)
 

@@ -48,6 +48,13 @@ MODEL_ENDINGS = ("_model", "_net", "_network", "_encoder", "_decoder")
 MAKERS = re.compile(r"_?(?:build|make|create|get|load|init|setup|prepare|wrap|unwrap|save|compile)_")
 """Verbs before `_model`, `_optimizer` and the like: a function that modifies one, or returns one."""
 
+CHANGERS = re.compile(
+    r"_?(?:add|apply|attach|check|clear|clone|copy|count|detach|disable|enable|export|freeze|has|is|log|merge|num|print|"
+    r"put|register|remove|replace|reset|restore|restrict|set|share|show|split|summarize|swap|sync|tie|to|train|unfreeze|"
+    r"update|use|validate|with)_"
+)
+"""Verbs before `_model`, `_encoder` and the like: a function that changes or inspects one, and does not run it."""
+
 SETTINGS = frozenset("args cfg config conf hparams opt options params settings".split())
 """Names for what a program is told on its command line or in a file."""
 

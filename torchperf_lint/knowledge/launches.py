@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from torchperf_lint.knowledge.host_work import HOST_LIBRARIES
 
 HOST_ROOTS = frozenset(
@@ -121,8 +123,8 @@ OF_MODULES = frozenset(
 MODES = frozenset("autocast no_sync".split())
 """Methods of training libraries' objects, by names that say which mode their context switches on."""
 
-BARS = ("bar", "progress")
-"""How names of progress bars end."""
+BARS = re.compile(r"(?:^|_)(?:pbar|tqdm|(?:progress|prog|tqdm)_?bar)$|^_?(?:bar|progress)$")
+"""Names of progress bars; `theta_bar` is an average."""
 
 OF_BARS = frozenset("clear close display refresh reset unpause update".split())
 """Methods that move a progress bar, or show it again."""

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.adopt.sieve import sieve_for
 from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE, left_out
+from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.jobs import Action, Job, Result, completed, line_lengths, requirements, run_on
+from torchperf_lint.engine.mishaps import one_line
 from torchperf_lint.engine.names import SUFFIXES
 from torchperf_lint.engine.project_root import layout_at, root_of
 from torchperf_lint.engine.project_snapshot import look_at, read_file
@@ -16,6 +18,7 @@ from torchperf_lint.engine.trial import offered
 from torchperf_lint.model.project.file_symbols import FileSymbols, symbols_of
 from torchperf_lint.server.spacing import Spacing, can_be_spaced, told
 from torchperf_lint.syntax.identity import digest_of, key_of
+from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -125,11 +128,12 @@ class Judge:
             least=settings.min_confidence,
             held=settings.held,
         )
-        if subject.data is text.data:
-            return report
-        if report.failure is not None and report.failure.row is not None:  # told of another text
-            subject = self._subject(text, settings) or subject
-            return self._whole(subject._replace(data=text.data))
+        if report.failure is not None and report.failure.row is not None and subject.data is not text.data:
+            try:
+                Source(path, text.data).parse()
+            except Unreadable as error:
+                return FileReport((), Failure(path, error.row, error.column, one_line(error.reason)))
+            return self._whole(self._subject(text, settings) or subject)  # the rows between have broken it
         return told(report, self._spacing_of(path))
 
     def _spacing_of(self, own: str | None) -> Callable[[str | None], Spacing | None]:
@@ -186,6 +190,8 @@ class Judge:
     def _subject(self, text: Text, settings: Settings, *, spaced: bool = False) -> Subject | None:
         """None where the project's configuration leaves the file out; `spaced`: it is seen with rows between."""
         data = text.data
+        if text.path is not None and not spaced:
+            self._spacings.pop(key_of(text.path), None)
         if text.path is None:
             name = "untitled" if text.cells is None else "untitled.ipynb"
             return Subject(text, data, name, settings.rules_for(name), settings.target, settings, None)

@@ -43,7 +43,7 @@ def _aggregator_named(ref: str | None) -> str | None:
 
 
 def _is_fed_alike(cls: ClassInfo) -> bool:
-    node = cls.head
+    node = cls.node
     if len(node.bases) != 1 or node.keywords or node.decorator_list:
         return False
     body = (each for each in node.body if not isinstance(each, (ast.FunctionDef, ast.Pass)))

@@ -200,7 +200,8 @@ def _held(value: Value) -> Value:
 def _is_named_part(module: Value, name: str) -> bool:
     """Whether a method of a module of unknown class is named as a model of its own: `model.text_encoder(x)`."""
     is_model = name in conventions.MODEL_NAMES or name.endswith((*conventions.MODEL_ENDINGS, "_tower"))
-    return module.cls is None and is_model and not conventions.MAKERS.match(name)
+    says_more = conventions.MAKERS.match(name) or conventions.CHANGERS.match(name) or "_in_" in name
+    return module.cls is None and is_model and not says_more
 
 
 def is_part(inference: ValueQuestions, module: Value, name: str) -> bool:
