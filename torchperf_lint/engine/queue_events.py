@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.queue_calls import (
@@ -42,7 +43,7 @@ _PROPERTIES = frozenset({"property", "cached_property"})
 _LAZY = frozenset({"zip", "map", "filter", "imap", "starmap", "chain", "islice", "reversed"})
 """What makes its items when a loop asks for them, by what it is given."""
 _OF_DICTS = frozenset({"items", "keys", "values"})
-_SHOWS = ("log", "print", "report", "record", "write", "show", "display", "track")
+_SHOWS = re.compile(r"(?:^|_)(?:log(?:s|ger|ging)?|(?:print|report|record|write|show|display|track)\w*?)(?:_|$)")
 """Parts of the names of functions that show or keep what they get."""
 _WRAPS = ("register_forward_hook", "DataParallel", "DistributedDataParallel")
 """What runs more than a module's own `forward`."""
@@ -312,7 +313,7 @@ class Expressions:
 
     def _gets_host_copies(self, call: ast.Call) -> bool:
         """`log(loss.cpu(), step)`: whether a function that shows things by its name gets copies on the host alone."""
-        if not any(word in (last_name(call.func) or "").lower() for word in _SHOWS):
+        if not _SHOWS.search((last_name(call.func) or "").lower()):
             return False
         given = [self._value(each) for each in given_to(call)]
         copies = [each for each in given if each.device is Device.CPU and each.holds_tensors and each.origin is None]
