@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 GAP = 40
 """Rows that a function may grow by before all rows are laid out anew."""
 
+JOINED = 2
+"""Functions that a change may join to the one above; more, as where it is in two places, are laid out anew."""
+
 LARGEST = 500_000
 """Longer texts are left as they are: rows between thousands of functions would cost more than they save."""
 
@@ -70,10 +73,10 @@ class Spacing:
         grown, begins = len(rows) - len(old), [each.row for each in self._segments[:-1]]
         first = max(bisect.bisect_right(begins, max(before - 1, 0)) - 1, 0)
         last = max(bisect.bisect_right(begins, max(len(old) - after - 1, before - 1, 0)) - 1, first)
-        changed, behind = (
-            self._segments[first],
-            [each._replace(row=each.row + grown) for each in self._segments[last + 1 :]],
-        )
+        if last - first > JOINED:
+            return False
+        changed = self._segments[first]
+        behind = [each._replace(row=each.row + grown) for each in self._segments[last + 1 :]]
         if changed.spaced + behind[0].row - changed.row > behind[0].spaced or _goes_on(rows[: behind[0].row]):
             return False
         self._segments = [*self._segments[: first + 1], *behind]
